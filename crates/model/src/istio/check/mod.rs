@@ -1,0 +1,115 @@
+//! Written resources to checked ones. Each kind is checked by itself and against those before it; a resource that is
+//! wrong is left out of the result, and references to it are not reported a second time.
+
+mod destination_rules;
+mod destinations;
+mod gateways;
+mod mutual_tls;
+mod peer_authentications;
+mod service_entries;
+mod virtual_services;
+
+use super::{
+    CheckedResources, MeshFacts, ResourceName,
+    written::{Metadata, Resource, Written},
+};
+use crate::{
+    application::{ApplicationService, CLUSTER_DOMAIN},
+    diagnostics::{Diagnostics, Place},
+    host::{HostPattern, is_label},
+    yaml::Located,
+};
+use std::collections::BTreeMap;
+
+pub(super) fn resources(written: &Written, facts: &MeshFacts, problems: &mut Diagnostics) -> CheckedResources {
+    names(written, problems);
+    let mut checked = CheckedResources {
+        service_entries: service_entries::check(&written.service_entries, facts, problems),
+        gateways: gateways::check(&written.gateways, facts, problems),
+        destination_rules: destination_rules::check(written, facts, problems),
+        peer_authentications: peer_authentications::check(&written.peer_authentications, facts, problems),
+        ..CheckedResources::default()
+    };
+    let context = virtual_services::Context { written, checked: &checked, facts, sound: problems.0.is_empty() };
+    checked.virtual_services = virtual_services::check(&context, problems);
+    if problems.0.is_empty() {
+        mutual_tls::servers_in_use(written, &checked, facts, problems);
+        mutual_tls::services(written, &checked, facts, problems);
+    }
+    checked
+}
+
+/// Names are valid, and unique within their kind and namespace.
+fn names(written: &Written, problems: &mut Diagnostics) {
+    names_of(&written.service_entries, problems);
+    names_of(&written.gateways, problems);
+    names_of(&written.virtual_services, problems);
+    names_of(&written.destination_rules, problems);
+    names_of(&written.peer_authentications, problems);
+}
+
+fn names_of<T>(resources: &[Resource<T>], problems: &mut Diagnostics) {
+    let mut seen: BTreeMap<ResourceName, &Place> = BTreeMap::new();
+    for resource in resources {
+        let Metadata { name, namespace, labels, .. } = &resource.metadata;
+        if !name.split('.').all(is_label) {
+            let message =
+                format!("`{}` is not a resource name: lower-case letters, digits, inner hyphens and dots", name.value);
+            problems.error(&name.place, message);
+        }
+        if !is_label(namespace) {
+            let message =
+                format!("`{}` is not a namespace: lower-case letters, digits and inner hyphens", namespace.value);
+            problems.error(&namespace.place, message);
+        }
+        if let Some(revision) = labels.as_ref().and_then(|labels| labels.get("istio.io/rev")) {
+            let message = "not supported by Meshtoll: without control planes of several revisions, remove the label";
+            problems.error(&revision.place, message);
+        }
+        match seen.get(&resource_name(resource)) {
+            Some(earlier) => {
+                let message = format!("{} is there already, at {}", resource_name(resource), earlier.line());
+                problems.error(&name.place, message);
+            }
+            None => {
+                seen.insert(resource_name(resource), &name.place);
+            }
+        }
+    }
+}
+
+fn resource_name<T>(resource: &Resource<T>) -> ResourceName {
+    ResourceName { namespace: resource.namespace().into(), name: resource.name().into() }
+}
+
+/// A host as a resource of that namespace means it: Istio completes a name without dots to a service of its namespace.
+fn full_host(host: &HostPattern, namespace: &str) -> HostPattern {
+    if host.as_str().contains('.') || host.is_wildcard() {
+        return host.clone();
+    }
+    format!("{host}.{namespace}.svc.{CLUSTER_DOMAIN}").parse().unwrap_or_else(|_| host.clone())
+}
+
+impl MeshFacts {
+    /// The application's service with that full name.
+    fn service(&self, host: &str) -> Option<ApplicationService> {
+        self.application.services().iter().copied().find(|service| service.host(&self.namespace) == host)
+    }
+
+    fn is_gateway(&self, host: &str) -> bool {
+        self.gateway.as_ref().is_some_and(|gateway| gateway.host == host)
+    }
+
+    /// Hosts of the mesh, for messages.
+    fn hosts(&self) -> Vec<String> {
+        let services = self.application.services().iter().map(|service| service.host(&self.namespace));
+        services.chain(self.gateway.iter().map(|gateway| gateway.host.clone())).collect()
+    }
+}
+
+/// Reports an empty list; the field is there for something.
+fn not_empty<T>(list: &Located<Vec<T>>, problems: &mut Diagnostics) {
+    if list.is_empty() {
+        problems.error(&list.place, "is empty: at least one is needed");
+    }
+}

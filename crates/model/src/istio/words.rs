@@ -1,0 +1,107 @@
+//! Words that Istio's fields take: which of them Meshtoll acts on, and which it refuses by name.
+
+use super::{PeerMode, ServerTls};
+use crate::{
+    diagnostics::Diagnostics,
+    yaml::{Decode, Node, keyword},
+};
+
+/// What runs on a ServiceEntry's port, as far as routing cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// TLS that is passed through; `HTTPS` means the same to Istio here.
+    Tls,
+    Tcp,
+}
+
+impl Decode for Protocol {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = [("TLS", Self::Tls), ("HTTPS", Self::Tls), ("TCP", Self::Tcp)];
+        let unsupported = ["HTTP", "HTTP2", "HTTP_PROXY", "GRPC", "GRPC-WEB", "MONGO", "MYSQL", "REDIS", "UDP"];
+        keyword(node, problems, &words, &unsupported)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerProtocol {
+    Tls,
+    Https,
+}
+
+impl Decode for ServerProtocol {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = [("TLS", Self::Tls), ("HTTPS", Self::Https)];
+        keyword(node, problems, &words, &["HTTP", "HTTP2", "GRPC", "GRPC-WEB", "MONGO", "MYSQL", "REDIS", "TCP", "UDP"])
+    }
+}
+
+impl Decode for ServerTls {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = [("PASSTHROUGH", Self::Passthrough), ("ISTIO_MUTUAL", Self::IstioMutual)];
+        keyword(node, problems, &words, &["SIMPLE", "MUTUAL", "AUTO_PASSTHROUGH", "OPTIONAL_MUTUAL"])
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientMode {
+    Disable,
+    IstioMutual,
+}
+
+impl Decode for ClientMode {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = [("DISABLE", Self::Disable), ("ISTIO_MUTUAL", Self::IstioMutual)];
+        keyword(node, problems, &words, &["SIMPLE", "MUTUAL"])
+    }
+}
+
+/// `MESH_EXTERNAL` is Istio's default. Hosts inside of the mesh would be spoken to with its certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Location;
+
+impl Decode for Location {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        keyword(node, problems, &[("MESH_EXTERNAL", Self)], &["MESH_INTERNAL"])
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resolution {
+    None,
+    Static,
+    Dns,
+}
+
+impl Decode for Resolution {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = [("NONE", Self::None), ("STATIC", Self::Static), ("DNS", Self::Dns)];
+        keyword(node, problems, &words, &["DNS_ROUND_ROBIN", "DYNAMIC_DNS"])
+    }
+}
+
+/// How an endpoint is chosen: without meaning here, since every upstream has one endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SimpleLoadBalancer;
+
+impl Decode for SimpleLoadBalancer {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = ["ROUND_ROBIN", "LEAST_REQUEST", "RANDOM"].map(|word| (word, Self));
+        keyword(node, problems, &words, &["LEAST_CONN", "PASSTHROUGH", "UNSPECIFIED"])
+    }
+}
+
+/// `None` for `UNSET`: whatever the wider scope says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenPeerMode(pub(crate) Option<PeerMode>);
+
+impl Decode for WrittenPeerMode {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = [
+            ("UNSET", Self(None)),
+            ("STRICT", Self(Some(PeerMode::Strict))),
+            ("PERMISSIVE", Self(Some(PeerMode::Permissive))),
+            ("DISABLE", Self(Some(PeerMode::Disable))),
+        ];
+        keyword(node, problems, &words, &[])
+    }
+}

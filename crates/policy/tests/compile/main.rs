@@ -1,0 +1,7 @@
+//! Checked resources and a topology, compiled to routes.
+
+mod common;
+mod edges;
+mod egress;
+#[path = "../../../model/tests/folder/mod.rs"]
+mod folder;
