@@ -2,6 +2,13 @@
 //!
 //! Every test runs once for each database, on customers of its own, so that tests of one database run side by side.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "clippy allows them in tests, and does not see that this program is one"
+)]
+
 mod app;
 mod caller;
 mod certificates;
