@@ -5,6 +5,7 @@
 mod app;
 mod args;
 mod check;
+mod database;
 mod doctor;
 mod files;
 mod plan;
@@ -20,7 +21,7 @@ use std::{io::IsTerminal as _, process::ExitCode};
 use tracing_subscriber::EnvFilter;
 
 /// Version and the revision it was built from.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MESHTOLL_REVISION"), ")");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MESHTOLL_REVISION"), ")");
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -50,6 +51,10 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Docstore { listen, admin, certificate, key } => {
             let tls = certificate.zip(key).map(|(certificate, key)| meshtoll_docstore::TlsFiles { certificate, key });
             meshtoll_docstore::serve(meshtoll_docstore::Options { listen, admin, tls }).context("docstore")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Relay { listen, admin } => {
+            database::relay(&meshtoll_docstore::relay::Options { listen, admin })?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Load { scenario, seed } => {

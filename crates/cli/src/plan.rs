@@ -1,13 +1,13 @@
 //! `meshtoll plan` and `meshtoll render`: what would run, without running it.
 
-use crate::{args, files::read_experiment};
+use crate::{args, database, files::read_experiment};
 use anyhow::bail;
-use meshtoll_lab::plan::{Plan, Selection, Site};
+use meshtoll_lab::plan::{ExternalDatabase, Plan, Selection, Site};
 use meshtoll_model::{process::Role, topology::ProxyMarking};
 use std::process::ExitCode;
 
 /// The selection as the lab takes it.
-pub(crate) fn selection(args: &args::Selection) -> Selection {
+pub(crate) fn selection(args: &args::Selection, database: Option<ExternalDatabase>) -> Selection {
     Selection {
         cases: args.cases.iter().map(|name| name.as_str().into()).collect(),
         subjects: args.subjects.iter().map(|name| name.as_str().into()).collect(),
@@ -17,7 +17,7 @@ pub(crate) fn selection(args: &args::Selection) -> Selection {
         rounds: args.rounds,
         slice: args.slice,
         app_work: args.app_work,
-        database: None,
+        database,
     }
 }
 
@@ -28,7 +28,8 @@ pub(crate) fn marking() -> ProxyMarking {
 
 fn planned(args: &args::Selection) -> anyhow::Result<Plan> {
     let experiment = read_experiment(&args.experiment)?;
-    Ok(Plan::new(&experiment.checked, &selection(args), Site { marking: marking(), seed: args.seed.unwrap_or(0) })?)
+    let database = database::external(args, &experiment.checked.experiment)?;
+    Ok(Plan::new(&experiment.checked, &selection(args, database), Site { marking: marking(), seed: args.seed.unwrap_or(0) })?)
 }
 
 /// Prints pods, processes and cells.
@@ -64,9 +65,9 @@ pub(crate) fn render(args: &args::Selection, pod: Option<&str>) -> anyhow::Resul
     let plan = planned(args)?;
     let mut printed = false;
     for planned in &plan.topologies {
-        let proxies = planned.processes().filter(|(_, process)| {
-            matches!(process.role, Role::Sidecar | Role::Gateway | Role::SniProxy)
-        });
+        let proxies = planned
+            .processes()
+            .filter(|(_, process)| matches!(process.role, Role::Sidecar | Role::Gateway | Role::SniProxy));
         for (_, process) in proxies {
             let of_pod = process.hop.as_str().split_once('/').map_or(process.hop.as_str(), |(name, _)| name);
             if pod.is_some_and(|pod| pod != of_pod) {

@@ -12,7 +12,10 @@ use std::{
 pub(crate) fn find() -> Programs {
     Programs {
         meshtoll: PathBuf::from("/proc/self/exe"),
-        envoy: env::var_os("MESHTOLL_ENVOY").map(PathBuf::from).or_else(installed_envoy).unwrap_or_else(|| in_path("envoy")),
+        envoy: env::var_os("MESHTOLL_ENVOY")
+            .map(PathBuf::from)
+            .or_else(installed_envoy)
+            .unwrap_or_else(|| in_path("envoy")),
         nginx: in_path("nginx"),
     }
 }

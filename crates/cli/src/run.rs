@@ -3,6 +3,7 @@
 use crate::{
     VERSION,
     args::RunArgs,
+    database,
     files::{ReadExperiment, read_experiment},
     plan, programs,
     progress::Progress,
@@ -12,14 +13,16 @@ use anyhow::Context as _;
 use meshtoll_lab::{
     clock,
     environment::{self, Versioned},
-    plan::{Plan, Site},
+    plan::{ExternalDatabase, Plan, Site},
     record::{RunHeader, RunId},
     run::{Event, Outcome, Run, RunError},
+    running::Outside,
     store::Store,
 };
 use meshtoll_model::topology::ProxyMarking;
 use meshtoll_testbed::{
     Testbed,
+    outlet::Outlet,
     process::Programs,
     sandbox::{self, Entered, Sandbox},
 };
@@ -34,19 +37,29 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&args.selection.experiment)?;
     fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let database = database::external(&args.selection, &experiment.checked.experiment)?;
+    // It has to stay where there is a way to the database.
+    let outlet = database.as_ref().map(database::outlet).transpose()?;
     match sandbox::enter(sandbox::Mode::Automatic).context("cannot make a sandbox for the run")? {
         Entered::Ended(code) => Ok(ExitCode::from(code)),
-        Entered::Inside(sandbox) => inside(args, &experiment, sandbox),
+        Entered::Inside(sandbox) => inside(args, &experiment, database, outlet.as_ref(), sandbox),
     }
 }
 
-fn inside(args: &RunArgs, experiment: &ReadExperiment, sandbox: Sandbox) -> anyhow::Result<ExitCode> {
-    let (rootless, interruption) = (sandbox.is_rootless(), sandbox.interruption());
+fn inside(
+    args: &RunArgs,
+    experiment: &ReadExperiment,
+    database: Option<ExternalDatabase>,
+    outlet: Option<&Outlet>,
+    sandbox: Sandbox,
+) -> anyhow::Result<ExitCode> {
+    let rootless = sandbox.is_rootless();
+    let outside = Outside { interruption: sandbox.interruption(), outlet };
     let site = Site {
         marking: if rootless { ProxyMarking::SocketMark } else { ProxyMarking::Uid },
         seed: args.selection.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ clock::unix_seconds()),
     };
-    let plan = Plan::new(&experiment.checked, &plan::selection(&args.selection), site)?;
+    let plan = Plan::new(&experiment.checked, &plan::selection(&args.selection, database), site)?;
     let programs = programs::find();
     let id = clock::run_id();
     let header = header(&plan, experiment, &programs, rootless)?;
@@ -55,7 +68,7 @@ fn inside(args: &RunArgs, experiment: &ReadExperiment, sandbox: Sandbox) -> anyh
 
     let mut progress = Progress::new();
     let mut observe = |event: Event<'_>| progress.show(event);
-    let begun = Run::begin(&plan, &header, &id, &mut testbed, &mut store, interruption, &mut observe);
+    let begun = Run::begin(&plan, &header, &id, &mut testbed, &mut store, outside, &mut observe);
     let outcome = match begun {
         Ok(mut run) => {
             let outcome = run.measure(&mut observe);
@@ -72,12 +85,7 @@ fn inside(args: &RunArgs, experiment: &ReadExperiment, sandbox: Sandbox) -> anyh
 }
 
 /// Writes the report of what there is, and says how the run ended.
-fn conclude(
-    args: &RunArgs,
-    id: &RunId,
-    store: &Store,
-    outcome: Result<Outcome, RunError>,
-) -> anyhow::Result<ExitCode> {
+fn conclude(args: &RunArgs, id: &RunId, store: &Store, outcome: Result<Outcome, RunError>) -> anyhow::Result<ExitCode> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(RunError::Interrupted) => {
@@ -119,19 +127,15 @@ fn keep(run: &mut Run<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn header(
-    plan: &Plan,
-    experiment: &ReadExperiment,
-    programs: &Programs,
-    rootless: bool,
-) -> anyhow::Result<RunHeader> {
+fn header(plan: &Plan, experiment: &ReadExperiment, programs: &Programs, rootless: bool) -> anyhow::Result<RunHeader> {
     let versioned = [
         Versioned { name: "envoy", program: &programs.envoy, argument: "--version" },
         Versioned { name: "nginx", program: &programs.nginx, argument: "-v" },
     ];
-    let uses_sni_proxy = plan.topologies.iter().any(|planned| {
-        planned.topology.gateway.as_ref().is_some_and(|gateway| gateway.sni_proxy_port.is_some())
-    });
+    let uses_sni_proxy = plan
+        .topologies
+        .iter()
+        .any(|planned| planned.topology.gateway.as_ref().is_some_and(|gateway| gateway.sni_proxy_port.is_some()));
     let needed = if uses_sni_proxy { &versioned[..] } else { &versioned[..1] };
     let environment = environment::describe(VERSION, rootless, needed, plan.fairness())?;
     Ok(RunHeader {

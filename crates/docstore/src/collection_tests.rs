@@ -84,7 +84,7 @@ fn keys_are_unique() {
     collection.create_index(spec("a_1", rawdoc! { "a": 1 }, true)).unwrap();
     collection.insert(raw(&doc! { "_id": 1, "a": [1, 2] })).unwrap();
     let Err(WriteError::Duplicate(error)) = collection.insert(raw(&doc! { "_id": 1.0, "a": 5 })) else { panic!() };
-    assert_eq!(error.message, "E11000 duplicate key error collection: db.c index: _id_ dup key: { \"_id\": 1 }");
+    assert_eq!(error.message, "E11000 duplicate key error collection: db.c index: _id_ dup key: { _id: 1 }");
     let Err(WriteError::Duplicate(error)) = collection.insert(raw(&doc! { "_id": 2, "a": 2 })) else { panic!() };
     assert_eq!(error.pattern, rawdoc! { "a": 1 });
     assert_eq!(error.value, rawdoc! { "a": 2 });

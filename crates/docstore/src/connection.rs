@@ -55,8 +55,8 @@ where
     loop {
         let received = tokio::select! {
             biased;
-            received = stream.read_buf(&mut input) => received?,
             () = &mut closed => 0,
+            received = stream.read_buf(&mut input) => received?,
         };
         if received == 0 {
             let left = if closing.is_cancelled() { 0 } else { input.len() };

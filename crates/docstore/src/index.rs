@@ -23,6 +23,21 @@ pub(crate) struct IndexSpec {
     pub(crate) unique: bool,
 }
 
+impl IndexSpec {
+    /// The fields with their directions as int, whatever number they were given as: `{a: 1.0}` is the same index.
+    pub(crate) fn normalized_key(key: &RawDocument) -> RawDocumentBuf {
+        let mut normalized = RawDocumentBuf::new();
+        for (name, direction) in fields(key) {
+            match Direction::parse(direction) {
+                Some(Direction::Ascending) => normalized.append(name, 1),
+                Some(Direction::Descending) => normalized.append(name, -1),
+                None => normalized.append(name, direction),
+            }
+        }
+        normalized
+    }
+}
+
 /// An index on one or more fields. Finds documents by equality on its first fields; the same values that a
 /// filter's equality is held against are indexed, so that it finds all documents which that matches.
 #[derive(Debug)]
@@ -166,8 +181,9 @@ impl DuplicateKey {
             value.append(path, first.unwrap_or(RawBsonRef::Null));
         }
         let name = &index.name;
-        let key = display(RawBsonRef::Document(&value));
-        let message = format!("E11000 duplicate key error collection: {namespace} index: {name} dup key: {key}");
+        let key: Vec<_> = fields(&value).map(|(name, value)| format!("{name}: {}", display(value))).collect();
+        let key = key.join(", ");
+        let message = format!("E11000 duplicate key error collection: {namespace} index: {name} dup key: {{ {key} }}");
         Self { message, pattern: index.key.clone(), value }
     }
 }

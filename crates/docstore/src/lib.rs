@@ -23,6 +23,7 @@ mod key;
 mod path;
 mod projection;
 mod record;
+pub mod relay;
 mod reply;
 mod request;
 mod serve;
@@ -37,4 +38,4 @@ pub mod wire;
 
 pub use serve::{Options, ServeError, TlsFiles, serve};
 pub use server::{ServerConfig, run};
-pub use value::{Contents, MalformedBson};
+pub use value::MalformedBson;

@@ -10,15 +10,27 @@ use std::ops::ControlFlow;
 /// Most parts of a path: MongoDB's limit. It bounds the recursions along paths.
 const MAX_PARTS: usize = 200;
 
+/// Most parts that may be offsets. Each is also a name, so the ways that a path can lead through arrays double with it.
+const MAX_OFFSETS: usize = 10;
+
 /// Checks a path that is used to read: any names, but not too many.
 pub(crate) fn check_path(path: &str) -> CommandResult<()> {
-    match path.split('.').count() {
-        ..=MAX_PARTS => Ok(()),
-        parts => Err(CommandError::new(
-            Code::Overflow,
-            format!("FieldPath is too long: {parts} parts where {MAX_PARTS} are allowed; shorten it"),
-        )),
+    let too_long = |count: usize, what, most: usize| {
+        let message = format!("FieldPath is too long: {count} {what} where {most} are allowed; shorten it");
+        Err(CommandError::new(Code::Overflow, message))
+    };
+    let (mut parts, mut offsets) = (0, 0);
+    for part in path.split('.') {
+        parts += 1;
+        offsets += usize::from(array_offset(part).is_some());
     }
+    if parts > MAX_PARTS {
+        return too_long(parts, "parts", MAX_PARTS);
+    }
+    if offsets > MAX_OFFSETS {
+        return too_long(offsets, "array offsets", MAX_OFFSETS);
+    }
+    Ok(())
 }
 
 /// Checks a path that is used to write, or that names a field of a result.
@@ -156,6 +168,7 @@ mod tests {
     #[test]
     fn paths_are_checked() {
         assert_eq!(check_path(&"a.".repeat(MAX_PARTS)).unwrap_err().code, Code::Overflow);
+        assert_eq!(check_path(&"0.".repeat(MAX_OFFSETS + 1)).unwrap_err().code, Code::Overflow);
         assert_eq!(check_field_path("a..b").unwrap_err().code, Code::EmptyFieldName);
         assert_eq!(check_field_path("a.$[]").unwrap_err().code, Code::DollarPrefixedFieldName);
         assert!(check_field_path("a.0.b").is_ok());

@@ -67,9 +67,10 @@ impl<'a> Projection<'a> {
 
     /// The document with only what is asked, in the order in which it was stored.
     pub(crate) fn apply(&self, document: &RawDocument) -> RawDocumentBuf {
+        let below_id = self.tree.iter().any(|(name, _)| *name == "_id");
         let mut result = RawDocumentBuf::new();
         for (name, value) in fields(document) {
-            if name.as_str() == "_id" {
+            if name.as_str() == "_id" && !below_id {
                 if self.id {
                     result.append(name, value);
                 }
@@ -171,6 +172,14 @@ mod tests {
         assert_eq!(project(rawdoc! { "d": 0, "a.b": 0 }), rawdoc! { "_id": 1, "a": { "c": 3 }, "e": 8 });
         assert_eq!(project(rawdoc! { "_id": 0, "a": 0, "e": 0, "d.b": 0 }), rawdoc! { "d": [{ "c": 5 }, 6, [{}]] });
         assert!(Projection::parse(&rawdoc! {}).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_part_of_the_id_can_be_asked_for() {
+        let document = rawdoc! { "_id": { "a": 1, "b": 2 }, "c": 3 };
+        let project = |projection: RawDocumentBuf| Projection::parse(&projection).unwrap().unwrap().apply(&document);
+        assert_eq!(project(rawdoc! { "_id.a": 1 }), rawdoc! { "_id": { "a": 1 } });
+        assert_eq!(project(rawdoc! { "_id.a": 0 }), rawdoc! { "_id": { "b": 2 }, "c": 3 });
     }
 
     #[test]

@@ -75,14 +75,7 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Runtime)?;
     runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
-        let shutdown = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
+        let shutdown = termination()?;
         let listener = listen(options.listen).await?;
         let admin = listen(options.admin).await?;
         tracing::info!(listen = %options.listen, admin = %options.admin, tls = tls.is_some(), "serving");
@@ -95,6 +88,18 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, ServeError> {
     std::fs::read(path).map_err(|source| ServeError::Read { path: path.clone(), source })
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+/// Completes at SIGTERM or SIGINT, which from now on do nothing else.
+pub(crate) fn termination() -> Result<impl Future<Output = ()>, ServeError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
 }

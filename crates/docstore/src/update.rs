@@ -12,7 +12,7 @@ use crate::{
     value::{MAX_STORED_DEPTH, check, display, field, fields},
 };
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use operator::Operator;
+use operator::{Modifier, Operator};
 use std::collections::BTreeMap;
 
 /// What an update does to a document. Borrows the command that it came with.
@@ -61,6 +61,7 @@ impl<'a> Update<'a> {
         }
         let mut root = Branch::default();
         for (name, operands) in fields(document) {
+            let modifier = Modifier::parse(name.as_str())?;
             let RawBsonRef::Document(operands) = operands else {
                 let message = format!(
                     "Modifiers operate on fields but we found {} instead. For example: {{$mod: {{<field>: ...}}}} not {{{name}: {}}}",
@@ -71,7 +72,7 @@ impl<'a> Update<'a> {
             };
             for (path, operand) in fields(operands) {
                 check_field_path(path.as_str())?;
-                let operator = Operator::parse(name.as_str(), path.as_str(), operand)?;
+                let operator = Operator::parse(modifier, path.as_str(), operand)?;
                 root.insert(path.as_str(), path.as_str(), Node::Operator(operator))?;
             }
         }
@@ -104,7 +105,9 @@ impl<'a> Update<'a> {
         let result = match self {
             Self::Replace(replacement) => {
                 let id = equalities.iter().find(|(path, _)| *path == "_id").map(|(_, value)| *value);
-                with_id_first(replacement, id)
+                let result = with_id_first(replacement, id);
+                check_id(id, &result)?;
+                result
             }
             Self::Modify(branch) => {
                 let mut start = Branch::default();

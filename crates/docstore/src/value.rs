@@ -14,11 +14,11 @@ pub(crate) const MAX_STORED_DEPTH: usize = 180;
 
 /// What [`check`] found out about a well-formed document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
+pub(crate) struct Contents {
     /// Levels of nesting: 1 for a flat document.
-    pub depth: usize,
+    pub(crate) depth: usize,
     /// A type that this store does not handle (Decimal128 and the deprecated ones), when one occurs.
-    pub unsupported: Option<ElementType>,
+    pub(crate) unsupported: Option<ElementType>,
 }
 
 /// Bytes that are not a BSON document.

@@ -1,4 +1,5 @@
 //! Clients that send what no driver would: each is answered with an error or cut off, and the next one is served.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

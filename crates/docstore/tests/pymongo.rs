@@ -1,4 +1,5 @@
 //! The same server through a second driver, pymongo: what one driver happens to accept may not be the protocol.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod support;
 

@@ -80,10 +80,8 @@ fn version(program: &Versioned<'_>) -> Result<String, EnvironmentError> {
         command: format!("{} {}", program.program.display(), program.argument),
         reason,
     };
-    let output = Command::new(program.program)
-        .arg(program.argument)
-        .output()
-        .map_err(|source| failed(source.to_string()))?;
+    let output =
+        Command::new(program.program).arg(program.argument).output().map_err(|source| failed(source.to_string()))?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     first_version(&text).map(str::to_owned).ok_or_else(|| failed(format!("it printed `{}`", text.trim())))

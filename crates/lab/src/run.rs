@@ -5,7 +5,7 @@ use crate::{
     proof::prove,
     record::{CellRecord, MachineUsage, ProofLine, RunHeader, RunId, SliceRecord},
     rounds::orders,
-    running::{Running, RunningError, TopologyCpu},
+    running::{Outside, Running, RunningError, TopologyCpu},
     store::{CellKey, Store, StoreError},
 };
 use meshtoll_load::protocol::Schedule;
@@ -35,7 +35,7 @@ pub enum RunError {
         /// Its subject.
         subject: SubjectName,
         /// What went wrong.
-        source: RunningError,
+        source: Box<RunningError>,
     },
     /// The testbed.
     #[error(transparent)]
@@ -148,16 +148,17 @@ impl<'a> Run<'a> {
         id: &'a RunId,
         testbed: &'a mut Testbed,
         store: &'a mut Store,
-        interruption: Interruption,
+        outside: Outside<'_>,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Self, RunError> {
+        let interruption = outside.interruption;
         let mut topologies = Vec::with_capacity(plan.topologies.len());
         for (number, planned) in (1..).zip(&plan.topologies) {
             let (case, subject) = (&planned.topology.case, &planned.topology.subject);
             observe(Event::BringingUp { case, subject, number, of: plan.topologies.len() });
             let data_plane = meshtoll_subjects::by_name(subject.as_str())?;
-            let running = Running::bring_up(testbed, planned, data_plane, plan.sessions, interruption)
-                .map_err(|source| failed(case, subject, source))?;
+            let running = Running::bring_up(testbed, planned, data_plane, plan.sessions, outside)
+                .map_err(|source| failed(case, subject, source, interruption))?;
             topologies.push(running);
         }
         let cells: Vec<CellRecord> = plan.cells.iter().map(|cell| record_of(plan, cell)).collect();
@@ -180,10 +181,11 @@ impl<'a> Run<'a> {
                 let cell = self.plan.cells[index];
                 let remaining = remaining(started.elapsed(), done, of, self.slice_duration());
                 let CellRecord { case, subject, level, .. } = &self.cells[index];
+                if self.interruption.is_raised() {
+                    return Err(RunError::Interrupted);
+                }
                 observe(Event::Slice { case, subject, level: *level, done, of, remaining });
-                let slice = self
-                    .slice(cell, round, position)
-                    .map_err(|error| self.explain(index, error))?;
+                let slice = self.slice(cell, round, position).map_err(|error| self.explain(index, error))?;
                 self.store.add(self.keys[index], &slice)?;
                 let broken = self.broken(index, &slice);
                 self.cells[index].slices.push(slice);
@@ -208,7 +210,7 @@ impl<'a> Run<'a> {
             let topology = &running.record.topology;
             let of_topology = running
                 .enter_commands(self.testbed)
-                .map_err(|source| failed(&topology.case, &topology.subject, source))?;
+                .map_err(|source| failed(&topology.case, &topology.subject, source, self.interruption))?;
             commands.extend(of_topology);
         }
         Ok(commands)
@@ -227,8 +229,7 @@ impl<'a> Run<'a> {
         };
         let evidence_before = self.topologies[driven].evidence(self.testbed)?;
         let before = self.readings()?;
-        let load =
-            self.topologies[driven].drive(schedule, self.plan.profile.lead_in, self.plan.profile.slice)?;
+        let load = self.topologies[driven].drive(schedule, self.plan.profile.lead_in, self.plan.profile.slice)?;
         let after = self.readings()?;
         let evidence_after = self.topologies[driven].evidence(self.testbed)?;
         self.testbed.check_alive()?;
@@ -263,11 +264,7 @@ impl<'a> Run<'a> {
             kernel_threads: self.host.kernel_threads()?,
             foreign: self.host.foreign()?,
             lab: own_cpu()?,
-            topologies: self
-                .topologies
-                .iter()
-                .map(|running| running.cpu(self.testbed))
-                .collect::<Result<_, _>>()?,
+            topologies: self.topologies.iter().map(|running| running.cpu(self.testbed)).collect::<Result<_, _>>()?,
         })
     }
 
@@ -288,7 +285,7 @@ impl<'a> Run<'a> {
     }
 
     fn explain(&self, index: usize, source: RunningError) -> RunError {
-        failed(&self.cells[index].case, &self.cells[index].subject, source)
+        failed(&self.cells[index].case, &self.cells[index].subject, source, self.interruption)
     }
 
     fn end(&mut self) -> Result<(), StoreError> {
@@ -338,12 +335,7 @@ fn own_cpu() -> Result<Nanos, ProbeError> {
 
 fn record_of(plan: &Plan, cell: &Cell) -> CellRecord {
     let topology = &plan.topologies[cell.topology].topology;
-    CellRecord {
-        case: topology.case.clone(),
-        subject: topology.subject.clone(),
-        level: cell.level,
-        slices: Vec::new(),
-    }
+    CellRecord { case: topology.case.clone(), subject: topology.subject.clone(), level: cell.level, slices: Vec::new() }
 }
 
 fn failing(cell: &CellRecord) -> Option<FailingCell> {
@@ -370,6 +362,10 @@ fn remaining(elapsed: Duration, done: u64, of: u64, slice: Duration) -> Duration
     }
 }
 
-fn failed(case: &CaseName, subject: &SubjectName, source: RunningError) -> RunError {
-    RunError::Running { case: case.clone(), subject: subject.clone(), source }
+/// A failure of a topology; or, when somebody asked to stop, just that, whatever it made fail first.
+fn failed(case: &CaseName, subject: &SubjectName, source: RunningError, interruption: Interruption) -> RunError {
+    if interruption.is_raised() {
+        return RunError::Interrupted;
+    }
+    RunError::Running { case: case.clone(), subject: subject.clone(), source: Box::new(source) }
 }

@@ -21,6 +21,7 @@ use meshtoll_model::{
 use meshtoll_subjects::{Subject, counters::Unreadable, nginx};
 use meshtoll_testbed::{
     Testbed, TestbedError,
+    outlet::Outlet,
     pod::PodId,
     probe::{CpuTime, ProbeError},
     process::ProcessId,
@@ -28,6 +29,7 @@ use meshtoll_testbed::{
 };
 use std::{
     io::BufReader,
+    os::fd::AsFd as _,
     process::{ChildStdin, ChildStdout},
     time::Duration,
 };
@@ -65,6 +67,14 @@ pub enum RunningError {
         /// What is wrong with them.
         source: Unreadable,
     },
+    /// The way to an external database cannot be handed on.
+    #[error("{hop} cannot be given the way out of the sandbox: see `ulimit -n`")]
+    Outlet {
+        /// What stands for the database.
+        hop: HopName,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The database's statistics are not what docstore writes.
     #[error("{hop}: its statistics are not readable")]
     Database {
@@ -73,6 +83,15 @@ pub enum RunningError {
         /// What is wrong with them.
         source: serde_json::Error,
     },
+}
+
+/// What a run is given from outside of its testbed.
+#[derive(Clone, Copy, Debug)]
+pub struct Outside<'a> {
+    /// Whether it is asked to stop.
+    pub interruption: Interruption,
+    /// The way to the plan's external database; it is the standard input of what stands for that database.
+    pub outlet: Option<&'a Outlet>,
 }
 
 /// A topology that is up.
@@ -128,14 +147,13 @@ impl Running {
         planned: &PlannedTopology,
         subject: Box<dyn Subject>,
         sessions: u32,
-        interruption: Interruption,
+        outside: Outside<'_>,
     ) -> Result<Self, RunningError> {
-        let pods =
-            planned.pods.iter().map(|pod| testbed.add_pod(&pod.spec)).collect::<Result<Vec<PodId>, _>>()?;
+        let pods = planned.pods.iter().map(|pod| testbed.add_pod(&pod.spec)).collect::<Result<Vec<PodId>, _>>()?;
         let placed = || pods.iter().copied().zip(&planned.pods);
         let mut hops = Vec::new();
         for stage in STAGES {
-            let started = start_stage(testbed, placed(), stage)?;
+            let started = start_stage(testbed, placed(), stage, outside.outlet)?;
             let ids: Vec<ProcessId> = started.iter().map(|hop| hop.process).collect();
             testbed.wait_ready(&ids, STAGE_DEADLINE)?;
             hops.extend(started);
@@ -143,7 +161,7 @@ impl Running {
                 fill_database(testbed, placed(), &planned.loader)?;
             }
         }
-        let (load_hop, load) = start_load(testbed, placed(), sessions, interruption)?;
+        let (load_hop, load) = start_load(testbed, placed(), sessions, outside.interruption)?;
         hops.push(load_hop);
 
         let (helpers, mut hops): (Vec<_>, Vec<_>) = hops.into_iter().partition(|hop| hop.role == Role::Testbed);
@@ -258,11 +276,19 @@ fn start_stage<'a>(
     testbed: &mut Testbed,
     pods: impl Iterator<Item = (PodId, &'a PlannedPod)>,
     stage: &[Role],
+    outlet: Option<&Outlet>,
 ) -> Result<Vec<RunningHop>, RunningError> {
     let mut started = Vec::new();
     for (pod, planned) in pods {
         for spec in planned.processes.iter().filter(|process| stage.contains(&process.role)) {
-            let process = testbed.spawn(pod, spec)?;
+            let process = match outlet.filter(|_| spec.role == Role::Database) {
+                None => testbed.spawn(pod, spec)?,
+                Some(outlet) => {
+                    let own = outlet.as_fd().try_clone_to_owned();
+                    let own = own.map_err(|source| RunningError::Outlet { hop: spec.hop.clone(), source })?;
+                    testbed.spawn_with_stdin(pod, spec, own)?
+                }
+            };
             started.push(RunningHop { hop: spec.hop.clone(), role: spec.role, pod, process });
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     format::{self, THIN},
-    results::{Comparison, Estimate, Results, Verdict},
+    results::{Comparison, Estimate, ProofState, Results, Verdict},
     words,
 };
 use meshtoll_model::{ids::SubjectName, units::LoadLevel};
@@ -35,8 +35,8 @@ fn sentences(results: &Results, subject: &SubjectName, level: LoadLevel) -> Opti
     let compared: Vec<&Comparison> =
         results.cases.iter().filter_map(|case| results.comparison(&case.name, subject, level)).collect();
     let baseline = results.cell(&results.run.baseline, subject, level)?;
-    let throughput = throughput(&results.run.baseline.to_string(), baseline.throughput?, &compared, level)?;
-    let cpu = baseline.cpu.as_ref().and_then(|cpu| mesh_cpu(cpu.mesh.micros, &compared));
+    let throughput = throughput(results, baseline.throughput?, &compared, level)?;
+    let cpu = baseline.cpu.as_ref().and_then(|cpu| mesh_cpu(results, cpu.mesh.micros, &compared));
     let latency = latency(results, subject, level);
     let second = match (cpu, latency) {
         (Some(cpu), Some(latency)) => Some(format!("{cpu}; {latency}.")),
@@ -45,7 +45,7 @@ fn sentences(results: &Results, subject: &SubjectName, level: LoadLevel) -> Opti
     Some([Some(throughput), second].into_iter().flatten().collect())
 }
 
-fn throughput(baseline: &str, reference: Estimate, compared: &[&Comparison], level: LoadLevel) -> Option<String> {
+fn throughput(results: &Results, reference: Estimate, compared: &[&Comparison], level: LoadLevel) -> Option<String> {
     let of = |wanted: fn(Verdict) -> bool| -> Vec<(&Comparison, Estimate)> {
         let ratios = compared.iter().filter_map(|one| Some((*one, one.throughput_ratio?)));
         ratios.filter(|(_, ratio)| wanted(ratio.verdict(1.0))).collect()
@@ -55,24 +55,33 @@ fn throughput(baseline: &str, reference: Estimate, compared: &[&Comparison], lev
     let single = of(|verdict| verdict == Verdict::OneRound);
     let mut clauses = Vec::new();
     if !clear.is_empty() {
-        let changes = clear.iter().map(|(one, ratio)| format!("{} with {}", with_unit(ratio), one.case));
+        let changes = clear.iter().map(|(one, ratio)| format!("{} with {}", with_unit(ratio), named(results, one)));
         clauses.push(format!("changes by {}", list(changes.collect())));
     }
     if !single.is_empty() {
-        let changes = single.iter().map(|(one, ratio)| format!("{} with {}", with_unit(ratio), one.case));
+        let changes = single.iter().map(|(one, ratio)| format!("{} with {}", with_unit(ratio), named(results, one)));
         clauses.push(format!("changes by {} (one round: no spread is known)", list(changes.collect())));
     }
     if !unclear.is_empty() {
-        let names = unclear.iter().map(|(one, ratio)| format!("{} ({})", one.case, with_unit(ratio)));
+        let names = unclear.iter().map(|(one, ratio)| format!("{} ({})", named(results, one), with_unit(ratio)));
         clauses.push(format!("shows no clear difference with {}", list(names.collect())));
     }
     (!clauses.is_empty()).then(|| {
         format!(
-            "At {level}, throughput against {baseline} ({} transactions/s) {}.",
+            "At {level}, throughput against {} ({} transactions/s) {}.",
+            results.run.baseline,
             format::number(reference.mean),
             clauses.join(", and ")
         )
     })
+}
+
+/// The case's name, with a warning where it may not have measured what it says.
+fn named(results: &Results, comparison: &Comparison) -> String {
+    match ProofState::of(&results.proof(&comparison.case, &comparison.subject)) {
+        ProofState::Proven => comparison.case.to_string(),
+        ProofState::Failed | ProofState::Missing => format!("{} (path not proven)", comparison.case),
+    }
 }
 
 fn with_unit(ratio: &Estimate) -> String {
@@ -80,7 +89,7 @@ fn with_unit(ratio: &Estimate) -> String {
     ratio.margin.map_or(change.clone(), |margin| format!("{change} ± {:.1}{THIN}%", margin * 100.0))
 }
 
-fn mesh_cpu(baseline_micros: f64, compared: &[&Comparison]) -> Option<String> {
+fn mesh_cpu(results: &Results, baseline_micros: f64, compared: &[&Comparison]) -> Option<String> {
     let tolls: Vec<String> = compared
         .iter()
         .filter_map(|one| {
@@ -88,8 +97,8 @@ fn mesh_cpu(baseline_micros: f64, compared: &[&Comparison]) -> Option<String> {
             let amount = words::difference_with_margin(&toll);
             let amount = amount.strip_prefix('+').unwrap_or(&amount);
             Some(match toll.verdict(0.0) {
-                Verdict::Unclear => format!("nothing that can be told from noise with {}", one.case),
-                _ => format!("{amount}{THIN}µs with {}", one.case),
+                Verdict::Unclear => format!("nothing that can be told from noise with {}", named(results, one)),
+                _ => format!("{amount}{THIN}µs with {}", named(results, one)),
             })
         })
         .collect();

@@ -107,9 +107,10 @@ mod tests {
     #[test]
     fn signs_are_said_only_of_what_is_left_after_rounding() {
         assert_eq!([0.001, -0.001, 4.25, -310.0].map(signed), ["±0", "±0", "+4.25", "−310"]);
-        assert_eq!([0.9, 1.0002, 1.0, 1.246].map(change).map(|text| text.replace(THIN, " ")), [
-            "−10.0 %", "±0.0 %", "±0.0 %", "+24.6 %"
-        ]);
+        assert_eq!(
+            [0.9, 1.0002, 1.0, 1.246].map(change).map(|text| text.replace(THIN, " ")),
+            ["−10.0 %", "±0.0 %", "±0.0 %", "+24.6 %"]
+        );
     }
 
     #[test]
@@ -121,8 +122,9 @@ mod tests {
 
     #[test]
     fn bytes_take_the_unit_that_fits() {
-        assert_eq!([620.0, 64_300_000.0, 8.2e9].map(bytes).map(|text| text.replace(THIN, " ")), [
-            "620 B", "64.3 MB", "8.20 GB"
-        ]);
+        assert_eq!(
+            [620.0, 64_300_000.0, 8.2e9].map(bytes).map(|text| text.replace(THIN, " ")),
+            ["620 B", "64.3 MB", "8.20 GB"]
+        );
     }
 }

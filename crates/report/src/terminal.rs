@@ -2,7 +2,7 @@
 
 use crate::{
     format,
-    results::{Cell, Estimate, ProofState, Results},
+    results::{Cell, ProofState, Results},
     words,
 };
 use meshtoll_model::units::LoadLevel;
@@ -29,18 +29,19 @@ pub fn terminal(results: &Results) -> String {
 }
 
 fn table(results: &Results, level: LoadLevel) -> String {
-    let kind = match level {
-        LoadLevel::Clients(_) => "closed loop",
-        LoadLevel::Rate(_) => "open loop, latency from when a request was due",
+    let (kind, against) = match level {
+        LoadLevel::Clients(_) => ("closed loop", "tx/s vs baseline"),
+        LoadLevel::Rate(_) => ("open loop, latency from when a request was due", "p99 vs baseline"),
     };
-    let heading = ["case", "subject", "tx/s", "against baseline", "mean ms", "p99 ms", "mesh µs", "proof"];
+    let heading = ["case", "subject", "tx/s", against, "mean ms", "p99 ms", "mesh µs", "proof"];
     let mut rows = vec![heading.map(str::to_owned)];
     for subject in &results.run.subjects {
         let cells = results.cases.iter().filter_map(|case| results.cell(&case.name, subject, level));
         rows.extend(cells.map(|cell| row(results, cell)));
     }
-    let widths: Vec<usize> =
-        (0..heading.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..heading.len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
     let mut text = format!("At {level} ({kind}), baseline {}:\n", results.run.baseline);
     for row in rows {
         let fields = row.iter().zip(&widths).enumerate().map(|(column, (field, &width))| match column {
@@ -54,10 +55,13 @@ fn table(results: &Results, level: LoadLevel) -> String {
 }
 
 fn row(results: &Results, cell: &Cell) -> [String; 8] {
-    let value = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), plain);
+    let value = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| ascii(&format::number(value), ""));
     let against = || {
         let comparison = results.comparison(&cell.case, &cell.subject, cell.level)?;
-        Some(change(&comparison.throughput_ratio?))
+        Some(match cell.level {
+            LoadLevel::Clients(_) => ascii(&words::change_with_margin(&comparison.throughput_ratio?), " "),
+            LoadLevel::Rate(_) => ascii(&words::difference_with_margin(&comparison.p99_ms?), ""),
+        })
     };
     [
         shortened(cell.case.as_str()),
@@ -76,13 +80,9 @@ fn row(results: &Results, cell: &Cell) -> [String; 8] {
     ]
 }
 
-/// `-9.8 % ± 1.1`, in characters that a terminal and a pipe take.
-fn change(ratio: &Estimate) -> String {
-    words::change_with_margin(ratio).replace('−', "-").replace(format::THIN, " ")
-}
-
-fn plain(value: f64) -> String {
-    format::number(value).replace('−', "-").replace(format::THIN, "")
+/// In characters that a terminal and a pipe take.
+fn ascii(text: &str, thin: &str) -> String {
+    text.replace('−', "-").replace(format::THIN, thin)
 }
 
 fn shortened(name: &str) -> String {

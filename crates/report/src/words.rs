@@ -60,8 +60,7 @@ pub(crate) fn level_remark(results: &Results) -> Option<String> {
 
 /// A moment for people: `5 January 2026, 10:15 UTC`; as it is where it is no RFC 3339.
 pub(crate) fn moment(rfc3339: &str) -> String {
-    let format =
-        format_description!("[day padding:none] [month repr:long] [year], [hour]:[minute] UTC");
+    let format = format_description!("[day padding:none] [month repr:long] [year], [hour]:[minute] UTC");
     OffsetDateTime::parse(rfc3339, &Rfc3339)
         .ok()
         .and_then(|moment| moment.to_offset(time::UtcOffset::UTC).format(&format).ok())
@@ -86,12 +85,24 @@ pub(crate) const GLOSSARY: [(&str, &str); 15] = [
     ("baseline", "the case that the others are compared with"),
     ("hop", "a process that a transaction passes: services, sidecars, gateway, SNI proxy, database"),
     ("toll", "what a hop, or a case against the baseline, adds to one transaction: CPU µs, latency"),
-    ("closed loop", "each client sends its next request when the answer to the one before is complete: measures throughput"),
-    ("open loop", "requests are due at a fixed rate whatever the answers, and latency counts from when they were due: measures latency"),
+    (
+        "closed loop",
+        "each client sends its next request when the answer to the one before is complete: measures throughput",
+    ),
+    (
+        "open loop",
+        "requests are due at a fixed rate whatever the answers, and latency counts from when they were due: measures latency",
+    ),
     ("slice", "one short measured window of one case on one subject at one load level"),
-    ("round", "every such combination once, in random order; comparisons are paired within a round, so that slow drift cancels out"),
+    (
+        "round",
+        "every such combination once, in random order; comparisons are paired within a round, so that slow drift cancels out",
+    ),
     ("sd", "sample standard deviation over rounds"),
-    ("±", "half the 95 % confidence interval of the mean (Student's t over rounds); a difference is called clear when this interval does not cover “none”"),
+    (
+        "±",
+        "half the 95 % confidence interval of the mean (Student's t over rounds); a difference is called clear when this interval does not cover “none”",
+    ),
     ("p90, p95, p99", "90 %, 95 %, 99 % of response times are at most this; from the merged histograms of all rounds"),
     ("unattributed kernel", "kernel threads, and what of the machine's busy time is charged to no process"),
     ("closure", "time charged to someone, divided by the time the machine was busy: 1 when the books balance"),

@@ -31,7 +31,7 @@ use std::{
 
 type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
-const WINDOW: Duration = Duration::from_secs(4);
+const WINDOW: Duration = Duration::from_secs(2);
 
 fn main() -> Result<ExitCode> {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -77,7 +77,9 @@ fn drive(connections: u32, rate: u32) -> Result {
             })
         })
         .collect();
-    threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a connection's thread panicked")?.map_err(Into::into))
+    threads
+        .into_iter()
+        .try_for_each(|thread| thread.join().map_err(|_| "a connection's thread panicked")?.map_err(Into::into))
 }
 
 #[expect(clippy::disallowed_methods, reason = "pacing and measuring a span of time is what this program is for")]
@@ -109,7 +111,10 @@ fn measure(sandbox: Sandbox) -> Result {
     let mut host = HostTasks::new()?;
 
     println!("all in % of the machine; closure = what no task accounts for, in % of busy");
-    println!("{:<24}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>9}", "load", "busy", "pods", "lab", "kernel", "foreign", "tasks", "closure", "cgroup");
+    println!(
+        "{:<24}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>9}{:>9}",
+        "load", "busy", "pods", "lab", "kernel", "foreign", "tasks", "closure", "cgroup"
+    );
     for (name, connections, rate) in [
         ("saturated, 16 clients", 16, 0),
         ("saturated, 2 clients", 2, 0),
@@ -120,7 +125,8 @@ fn measure(sandbox: Sandbox) -> Result {
         ("idle", 0, 1),
     ] {
         let words = ["drive", &connections.to_string(), &rate.to_string()];
-        let driving = testbed.spawn(client, &process(&format!("client/{connections}-{rate}"), &words, Ready::Started))?;
+        let driving =
+            testbed.spawn(client, &process(&format!("client/{connections}-{rate}"), &words, Ready::Started))?;
         let pods = || -> Result<Nanos> {
             let client = if connections > 0 { testbed.cpu(driving)?.total } else { Nanos(0) };
             Ok(client + testbed.cpu(serving)?.total)
@@ -145,7 +151,9 @@ fn measure(sandbox: Sandbox) -> Result {
             "{name:<24}{busy:>8.2}{pods:>8.2}{lab:>8.2}{kernel:>8.2}{foreign:>8.2}{tasks:>8.2}{:>8.1}%{:>8.1}%  irq {:.2} softirq {:.2} steal {:.2}",
             100.0 * (busy - sum) / busy,
             100.0 * (busy - tasks) / busy,
-            part(machine.irq), part(machine.softirq), part(machine.steal)
+            part(machine.irq),
+            part(machine.softirq),
+            part(machine.steal)
         );
         testbed.stop(driving, Duration::from_secs(1))?;
     }

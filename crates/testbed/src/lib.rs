@@ -16,18 +16,19 @@
 //!
 //! Out of scope: what runs in the pods (`meshtoll-subjects`, `meshtoll-apps`) and when it is measured (`meshtoll-lab`).
 
+mod confine;
 pub mod dns;
 pub mod doctor;
+mod files;
+mod http;
 pub mod interception;
 pub mod network;
+pub mod outlet;
 pub mod pod;
 pub mod probe;
 pub mod process;
-pub mod sandbox;
-mod confine;
-mod files;
-mod http;
 mod ready;
+pub mod sandbox;
 mod task;
 mod testbed;
 mod tools;

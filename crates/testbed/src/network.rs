@@ -116,7 +116,10 @@ pub(crate) fn own_namespace(kind: &str) -> Result<OwnedFd, NamespaceError> {
 }
 
 /// Does `work` in a network namespace, on a thread of its own, because a namespace belongs to a thread.
-pub(crate) fn within<T: Send>(namespace: impl AsFd + Sync, work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
+pub(crate) fn within<T: Send>(
+    namespace: impl AsFd + Sync,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, NamespaceError> {
     on_own_thread(|| {
         setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)
             .map_err(|error| NamespaceError::Kernel { what: "enter a network namespace", source: error.into() })?;
@@ -125,7 +128,9 @@ pub(crate) fn within<T: Send>(namespace: impl AsFd + Sync, work: impl FnOnce() -
 }
 
 /// Does `work` on a thread of its own, which takes the namespaces that it entered with it when it ends.
-pub(crate) fn on_own_thread<T: Send>(work: impl FnOnce() -> Result<T, NamespaceError> + Send) -> Result<T, NamespaceError> {
+pub(crate) fn on_own_thread<T: Send>(
+    work: impl FnOnce() -> Result<T, NamespaceError> + Send,
+) -> Result<T, NamespaceError> {
     thread::scope(|scope| {
         let thread = thread::Builder::new()
             .spawn_scoped(scope, work)

@@ -7,7 +7,7 @@
 //! | its user and system part | `/proc/PID/stat` | split by sampled ticks, 10 ms |
 //! | machine busy | wall time × CPUs − idle − stolen, idle from `/proc/stat` | 10 ms; idle is counted exactly by a tickless kernel |
 //! | kernel threads | `/proc/PID/schedstat` | ns |
-//! | foreign processes | `/proc/PID/stat` | 10 ms a process; what ends between two readings is missed in part |
+//! | foreign processes | `/proc/PID/stat`, with ended children | 10 ms a process |
 
 mod host;
 mod machine;
@@ -17,10 +17,7 @@ pub use host::HostTasks;
 pub use machine::MachineTimes;
 pub use parse::Malformed;
 
-use crate::{
-    process::ProcessId,
-    testbed::Testbed,
-};
+use crate::{process::ProcessId, testbed::Testbed};
 use meshtoll_model::units::Nanos;
 use nix::{
     errno::Errno,

@@ -99,11 +99,31 @@ impl Process {
     }
 }
 
+/// A process's standard input and output.
+enum Streams {
+    /// No input; the output goes to a file.
+    None,
+    /// Both are talked to.
+    Piped,
+    /// This is the input; the output goes to a file.
+    Input(OwnedFd),
+}
+
 impl Testbed {
     /// Starts a process in a pod, in a folder and a session of its own; its output goes to `stdout.log` and `stderr.log` in
     /// its folder. It has started, but is not ready: see [`Testbed::wait_ready`].
     pub fn spawn(&mut self, pod: PodId, spec: &ProcessSpec) -> Result<ProcessId, TestbedError> {
-        self.start(pod, spec, false)
+        self.start(pod, spec, Streams::None)
+    }
+
+    /// Starts a process whose standard input is `stdin`: how it is handed a descriptor.
+    pub fn spawn_with_stdin(
+        &mut self,
+        pod: PodId,
+        spec: &ProcessSpec,
+        stdin: OwnedFd,
+    ) -> Result<ProcessId, TestbedError> {
+        self.start(pod, spec, Streams::Input(stdin))
     }
 
     /// Starts a process on the node, such as the DNS server.
@@ -117,7 +137,7 @@ impl Testbed {
         pod: PodId,
         spec: &ProcessSpec,
     ) -> Result<(ProcessId, ChildStdin, ChildStdout), TestbedError> {
-        let id = self.start(pod, spec, true)?;
+        let id = self.start(pod, spec, Streams::Piped)?;
         let child = &mut self.processes[id.0].child;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(stdin), Some(stdout)) => Ok((id, stdin, stdout)),
@@ -125,7 +145,7 @@ impl Testbed {
         }
     }
 
-    fn start(&mut self, pod_id: PodId, spec: &ProcessSpec, piped: bool) -> Result<ProcessId, TestbedError> {
+    fn start(&mut self, pod_id: PodId, spec: &ProcessSpec, streams: Streams) -> Result<ProcessId, TestbedError> {
         let pod = &self.pods[pod_id.0];
         let program = self.program(&spec.program)?;
         let (uid, mark_sockets) = self.identity(pod, spec.run_as);
@@ -138,6 +158,11 @@ impl Testbed {
             let path = folder.join(name);
             make_file(&path, "", 0o644, uid).map_err(|source| TestbedError::File { path, source })
         };
+        let (stdin, stdout) = match streams {
+            Streams::None => (Stdio::null(), log("stdout.log")?.into()),
+            Streams::Piped => (Stdio::piped(), Stdio::piped()),
+            Streams::Input(stdin) => (stdin.into(), log("stdout.log")?.into()),
+        };
         let mut command = Command::new(program);
         command
             .args(&spec.args)
@@ -146,8 +171,8 @@ impl Testbed {
             .env("HOME", &folder)
             .env("TMPDIR", &folder)
             .envs(spec.env.iter().map(|(name, value)| (name, value)))
-            .stdin(if piped { Stdio::piped() } else { Stdio::null() })
-            .stdout(if piped { Stdio::piped() } else { log("stdout.log")?.into() })
+            .stdin(stdin)
+            .stdout(stdout)
             .stderr(log("stderr.log")?);
         // SAFETY: `apply` allocates nothing and makes async-signal-safe calls only.
         unsafe { command.pre_exec(move || confinement.apply()) };

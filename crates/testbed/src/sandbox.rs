@@ -84,7 +84,7 @@ impl Sandbox {
         Path::new(PRIVATE).join(name)
     }
 
-    /// Whether a file written here would vanish with the sandbox: nothing that is to be kept may be put there.
+    /// Whether a file written to this absolute path would vanish with the sandbox: nothing that is to be kept may be put there.
     pub fn is_private(path: &Path) -> bool {
         path.starts_with(PRIVATE)
     }
@@ -190,16 +190,13 @@ fn watch(child: Pid, forwarded: &SigSet) -> Result<u8, SandboxError> {
 /// Cuts mounts off from the host's, and mounts the private file system and a `/proc` of this PID namespace.
 fn mount_private() -> Result<(), SandboxError> {
     const NONE: Option<&str> = None;
-    let failed = |what: &'static str, mend: &'static str| {
-        move |source| SandboxError::Mount { what, source, mend }
-    };
+    let failed = |what: &'static str, mend: &'static str| move |source| SandboxError::Mount { what, source, mend };
     let mend = "run outside of a container, or in one with `--privileged`";
     let plain = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
 
-    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
-        .map_err(failed("make mounts private", mend))?;
-    // Programs are bound into it and run from there, so not `noexec`.
-    mount(Some("meshtoll"), PRIVATE, Some("tmpfs"), plain, Some("mode=0755"))
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).map_err(failed("make mounts private", mend))?;
+    // Programs are bound into it and run from there, so not `noexec`; shared memory is for everyone, as on the host.
+    mount(Some("meshtoll"), PRIVATE, Some("tmpfs"), plain, Some("mode=1777"))
         .map_err(failed("mount a private tmpfs on /dev/shm", mend))?;
     let host_proc = Sandbox::host_proc();
     fs::create_dir(&host_proc).map_err(|source| SandboxError::Folder { path: host_proc.clone(), source })?;

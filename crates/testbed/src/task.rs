@@ -39,7 +39,8 @@ impl Testbed {
         let process = &self.processes[id.0];
         let until = Instant::now() + deadline;
         loop {
-            let left = PollTimeout::try_from(until.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::MAX);
+            let left =
+                PollTimeout::try_from(until.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::MAX);
             let mut watched = [
                 PollFd::new(process.pidfd.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.interruption.fd(), PollFlags::POLLIN),

@@ -103,7 +103,9 @@ pub enum TestbedError {
     #[error(transparent)]
     Exited(#[from] ProcessDied),
     /// Processes did not become ready in time.
-    #[error("not ready within {timeout:?}: {hops}; the first waits for {ready:?}, and the end of its standard error is:\n{stderr}")]
+    #[error(
+        "not ready within {timeout:?}: {hops}; the first waits for {ready:?}, and the end of its standard error is:\n{stderr}"
+    )]
     NotReady {
         /// Which.
         hops: String,
@@ -198,7 +200,8 @@ impl Testbed {
 
     /// The command that opens a shell in the pod from outside of the sandbox, by way of one of its processes.
     pub fn enter_command(&mut self, pod: PodId) -> Result<String, TestbedError> {
-        let of_pod: Vec<_> = (0..self.processes.len()).filter(|i| self.processes[*i].pod == pod).map(ProcessId).collect();
+        let of_pod: Vec<_> =
+            (0..self.processes.len()).filter(|i| self.processes[*i].pod == pod).map(ProcessId).collect();
         let alive = of_pod.into_iter().find(|id| self.is_running(*id));
         let Some(process) = alive else { return Err(TestbedError::Empty { pod: self.pods[pod.0].name.clone() }) };
         let user = if self.rootless { "--user --preserve-credentials " } else { "" };

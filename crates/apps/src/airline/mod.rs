@@ -12,6 +12,7 @@ pub mod data;
 mod database;
 pub mod documents;
 mod error;
+mod external_uri;
 mod extract;
 mod flight;
 mod load_data;
@@ -23,5 +24,6 @@ pub mod work;
 
 pub use client::BaseUrlError;
 pub use database::DatabaseError;
+pub use external_uri::{ExternalUri, ExternalUriError, external_uri};
 pub use load_data::{LoadDataOptions, LoadError, LoadedCounts, load_data};
 pub use serve::{AirlineService, ServeError, ServiceOptions, open, run, serve};

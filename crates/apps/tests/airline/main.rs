@@ -58,7 +58,7 @@ fn main() -> ExitCode {
             name: "ferretdb",
             missing: ferretdb::missing(),
             start: ferretdb::start,
-            size: Size { customers: 60, laps: 20 },
+            size: Size { customers: 60, laps: 8 },
         },
     ];
     let tests: Vec<Test> = [contract::TESTS, lifecycle::TESTS, mix::TESTS].concat();

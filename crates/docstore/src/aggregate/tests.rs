@@ -31,7 +31,7 @@ fn documents_are_counted_as_drivers_do() {
     let group = rawdoc! { "$group": { "_id": 1, "n": { "$sum": 1 } } };
     let matched = rawdoc! { "$match": { "kind": "a" } };
     assert_eq!(run(&[matched, group.clone()]).unwrap(), [rawdoc! { "_id": 1, "n": 2 }]);
-    assert_eq!(run(&[rawdoc! { "$match": { "kind": "z" } }, group]).unwrap(), [rawdoc! {}; 0]);
+    assert!(run(&[rawdoc! { "$match": { "kind": "z" } }, group]).unwrap().is_empty());
     assert_eq!(run(&[rawdoc! { "$count": "total" }]).unwrap(), [rawdoc! { "total": 5 }]);
 }
 

@@ -56,7 +56,7 @@ fn parse_spec<'a>(request: &Request<'a>, document: &'a RawDocument) -> CommandRe
     for (option, value) in fields(document) {
         match option.as_str() {
             "name" => name = Some(request.string("indexes.name", value)?.to_owned()),
-            "key" => key = Some(request.document("indexes.key", value)?.to_owned()),
+            "key" => key = Some(IndexSpec::normalized_key(request.document("indexes.key", value)?)),
             "unique" => unique = request.boolean("indexes.unique", value)?,
             "v" if integral(value) == Some(2) => {}
             // Every index is built at once here; MongoDB has not minded this option since 4.2 either.
@@ -121,7 +121,8 @@ pub(super) fn drop(store: &mut Store, request: &Request<'_>) -> CommandResult<Re
             drop_named(collection, &names.collect::<CommandResult<Vec<_>>>()?)?;
         }
         RawBsonRef::Document(key) => {
-            let found = collection.index_specs().into_iter().find(|spec| *spec.key == *key);
+            let wanted = IndexSpec::normalized_key(key);
+            let found = collection.index_specs().into_iter().find(|spec| spec.key == wanted);
             let found = found.ok_or_else(|| {
                 let key = display(RawBsonRef::Document(key));
                 CommandError::new(Code::IndexNotFound, format!("can't find index with key: {key}"))

@@ -3,10 +3,11 @@
 
 use super::handshake::MAX_WRITE_BATCH;
 use crate::{
-    collection::WriteError,
+    collection::{Collection, WriteError},
     error::{Code, CommandError, CommandResult},
     filter::Filter,
-    record::prepare_insert,
+    index::RecordId,
+    record::{Record, prepare_insert},
     reply::Reply,
     request::Request,
     store::{Store, namespace},
@@ -59,18 +60,14 @@ pub(super) fn update(store: &mut Store, request: &Request<'_>) -> CommandResult<
 pub(super) fn delete(store: &mut Store, request: &Request<'_>) -> CommandResult<Reply> {
     let (statements, ordered) = statements(request, "deletes")?;
     let statements: Vec<_> =
-        statements.into_iter().map(|statement| parse_delete(request, statement)).collect::<Result<_, _>>()?;
+        statements.into_iter().map(|statement| DeleteStatement::parse(request, statement)).collect::<Result<_, _>>()?;
     let name = request.collection()?;
     namespace(request.db, name)?;
     let mut deleted = 0;
-    let errors = run(&statements, ordered, |_, (filter, only_one)| {
+    let errors = run(&statements, ordered, |_, statement| {
+        let filter = Filter::parse(statement.filter)?;
         let Some(collection) = store.collection_mut(request.db, name) else { return Ok(()) };
-        let mut places = Vec::new();
-        collection.visit_matching(filter, request.deadline, |place, _| {
-            places.push(place);
-            if *only_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        for place in places {
+        for place in places(collection, request, &filter, statement.only_one)? {
             deleted += i32::from(collection.remove(place)?.is_some());
         }
         Ok(())
@@ -137,10 +134,11 @@ fn reply(mut fields: RawDocumentBuf, errors: RawArrayBuf) -> Reply {
     Reply::Fields(fields)
 }
 
-/// One element of `updates`.
+/// One element of `updates`. What is in its filter and its update is read when its turn comes: a mistake in it is its own
+/// write error, and leaves those before it done.
 struct UpdateStatement<'a> {
-    filter: Filter<'a>,
-    update: Update<'a>,
+    filter: &'a RawDocument,
+    update: RawBsonRef<'a>,
     multi: bool,
     upsert: bool,
 }
@@ -150,7 +148,7 @@ struct UpdateStatement<'a> {
 struct Updated {
     matched: i32,
     modified: i32,
-    upserted: Option<crate::record::Record>,
+    upserted: Option<Record>,
 }
 
 impl<'a> UpdateStatement<'a> {
@@ -158,8 +156,8 @@ impl<'a> UpdateStatement<'a> {
         let (mut filter, mut update, mut multi, mut upsert) = (None, None, false, false);
         for (name, value) in fields(statement) {
             match name.as_str() {
-                "q" => filter = Some(Filter::parse(request.document("updates.q", value)?)?),
-                "u" => update = Some(Update::parse(value)?),
+                "q" => filter = Some(request.document("updates.q", value)?),
+                "u" => update = Some(value),
                 "multi" => multi = request.boolean("updates.multi", value)?,
                 "upsert" => upsert = request.boolean("updates.upsert", value)?,
                 name => return Err(request.unknown_field(&format!("updates.{name}"))),
@@ -167,54 +165,73 @@ impl<'a> UpdateStatement<'a> {
         }
         let filter = filter.ok_or_else(|| request.missing_field("updates.q"))?;
         let update = update.ok_or_else(|| request.missing_field("updates.u"))?;
-        if multi && update.is_replacement() {
-            let message = "multi update is not supported for replacement-style update";
-            return Err(CommandError::new(Code::FailedToParse, message));
-        }
         Ok(Self { filter, update, multi, upsert })
     }
 
     fn run(&self, store: &mut Store, request: &Request<'a>, name: &str) -> Result<Updated, WriteError> {
+        let (filter, update) = (Filter::parse(self.filter)?, Update::parse(self.update)?);
+        if self.multi && update.is_replacement() {
+            let message = "multi update is not supported for replacement-style update";
+            return Err(CommandError::new(Code::FailedToParse, message).into());
+        }
         let mut updated = Updated::default();
         if let Some(collection) = store.collection_mut(request.db, name) {
             // First all places, then the changes: what an update moves into reach must not be updated twice.
-            let mut places = Vec::new();
-            collection.visit_matching(&self.filter, request.deadline, |place, _| {
-                places.push(place);
-                if self.multi { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
-            for place in places {
+            for place in places(collection, request, &filter, !self.multi)? {
                 let Some(record) = collection.get(place) else { continue };
                 updated.matched += 1;
-                if let Some(document) = self.update.apply(record)? {
+                if let Some(document) = update.apply(record)? {
                     collection.replace(place, document)?;
                     updated.modified += 1;
                 }
             }
         }
         if updated.matched == 0 && self.upsert {
-            let document = self.update.insertion(&self.filter)?;
+            let document = update.insertion(&filter)?;
             updated.upserted = Some(store.collection_or_create(request.db, name).insert(document)?);
         }
         Ok(updated)
     }
 }
 
-fn parse_delete<'a>(request: &Request<'a>, statement: &'a RawDocument) -> CommandResult<(Filter<'a>, bool)> {
-    let (mut filter, mut only_one) = (None, None);
-    for (name, value) in fields(statement) {
-        match name.as_str() {
-            "q" => filter = Some(Filter::parse(request.document("deletes.q", value)?)?),
-            "limit" => match integral(value) {
-                Some(limit @ (0 | 1)) => only_one = Some(limit == 1),
-                _ => {
-                    let message = "The limit field in delete objects must be 0 or 1";
-                    return Err(CommandError::new(Code::FailedToParse, message));
-                }
-            },
-            name => return Err(request.unknown_field(&format!("deletes.{name}"))),
+/// One element of `deletes`.
+struct DeleteStatement<'a> {
+    filter: &'a RawDocument,
+    only_one: bool,
+}
+
+impl<'a> DeleteStatement<'a> {
+    fn parse(request: &Request<'a>, statement: &'a RawDocument) -> CommandResult<Self> {
+        let (mut filter, mut only_one) = (None, None);
+        for (name, value) in fields(statement) {
+            match name.as_str() {
+                "q" => filter = Some(request.document("deletes.q", value)?),
+                "limit" => match integral(value) {
+                    Some(limit @ (0 | 1)) => only_one = Some(limit == 1),
+                    _ => {
+                        let message = "The limit field in delete objects must be 0 or 1";
+                        return Err(CommandError::new(Code::FailedToParse, message));
+                    }
+                },
+                name => return Err(request.unknown_field(&format!("deletes.{name}"))),
+            }
         }
+        let filter = filter.ok_or_else(|| request.missing_field("deletes.q"))?;
+        Ok(Self { filter, only_one: only_one.ok_or_else(|| request.missing_field("deletes.limit"))? })
     }
-    let filter = filter.ok_or_else(|| request.missing_field("deletes.q"))?;
-    Ok((filter, only_one.ok_or_else(|| request.missing_field("deletes.limit"))?))
+}
+
+/// Where the documents are that match: all of them, or the first.
+fn places(
+    collection: &Collection,
+    request: &Request<'_>,
+    filter: &Filter<'_>,
+    only_one: bool,
+) -> CommandResult<Vec<RecordId>> {
+    let mut places = Vec::new();
+    collection.visit_matching(filter, request.deadline, |place, _| {
+        places.push(place);
+        if only_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(places)
 }

@@ -24,20 +24,49 @@ pub(crate) enum Outcome<'a> {
     WriteNew(RawBson),
 }
 
-impl<'a> Operator<'a> {
-    pub(crate) fn parse(name: &str, path: &str, operand: RawBsonRef<'a>) -> CommandResult<Self> {
+/// The name of an operator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Modifier {
+    Set,
+    SetOnInsert,
+    Unset,
+    Increment,
+    Push,
+}
+
+impl Modifier {
+    pub(crate) fn parse(name: &str) -> CommandResult<Self> {
         match name {
-            "$set" => Ok(Self::Set(operand)),
-            "$setOnInsert" => Ok(Self::SetOnInsert(operand)),
+            "$set" => Ok(Self::Set),
+            "$setOnInsert" => Ok(Self::SetOnInsert),
             "$unset" => Ok(Self::Unset),
-            "$inc" => match operand {
+            "$inc" => Ok(Self::Increment),
+            "$push" => Ok(Self::Push),
+            unknown => {
+                let message = format!(
+                    "Unknown modifier: {unknown}. Expected a valid update modifier or pipeline-style update specified as an array"
+                );
+                Err(CommandError::new(Code::FailedToParse, message))
+            }
+        }
+    }
+}
+
+impl<'a> Operator<'a> {
+    /// An operator on the field at `path`, with its operand.
+    pub(crate) fn parse(modifier: Modifier, path: &str, operand: RawBsonRef<'a>) -> CommandResult<Self> {
+        match modifier {
+            Modifier::Set => Ok(Self::Set(operand)),
+            Modifier::SetOnInsert => Ok(Self::SetOnInsert(operand)),
+            Modifier::Unset => Ok(Self::Unset),
+            Modifier::Increment => match operand {
                 RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_) => Ok(Self::Increment(operand)),
                 other => {
                     let message = format!("Cannot increment with non-numeric argument: {{{path}: {}}}", display(other));
                     Err(CommandError::new(Code::TypeMismatch, message))
                 }
             },
-            "$push" => match operand {
+            Modifier::Push => match operand {
                 RawBsonRef::Document(document)
                     if fields(document).next().is_some_and(|(name, _)| name.as_str().starts_with('$')) =>
                 {
@@ -46,12 +75,6 @@ impl<'a> Operator<'a> {
                 }
                 operand => Ok(Self::Push(operand)),
             },
-            unknown => {
-                let message = format!(
-                    "Unknown modifier: {unknown}. Expected a valid update modifier or pipeline-style update specified as an array"
-                );
-                Err(CommandError::new(Code::FailedToParse, message))
-            }
         }
     }
 

@@ -92,12 +92,15 @@ fn upserts_start_from_the_equalities_of_the_filter() {
     assert!(upserted(doc! { "a": 1 }, doc! { "b": 2 }).unwrap().get_object_id("_id").is_ok());
     let changed_id = upserted(doc! { "_id": 7 }, doc! { "$set": { "_id": 8 } });
     assert_eq!(changed_id.unwrap_err().code, Code::ImmutableField);
+    let other_id = upserted(doc! { "_id": 7 }, doc! { "_id": 8 });
+    assert_eq!(other_id.unwrap_err().code, Code::ImmutableField);
 }
 
 #[test]
 fn what_is_not_supported_is_an_error() {
     let document = || doc! { "_id": 1, "a": 1, "e": [1] };
     assert_eq!(code(doc! { "$rename": { "a": "b" } }, document()), Code::FailedToParse);
+    assert_eq!(code(doc! { "$foo": {} }, document()), Code::FailedToParse);
     assert_eq!(code(doc! { "$set": 1 }, document()), Code::FailedToParse);
     assert_eq!(code(doc! { "b": 1, "$set": { "a": 1 } }, document()), Code::DollarPrefixedFieldName);
     assert_eq!(code(doc! { "$set": { "e.$": 1 } }, document()), Code::DollarPrefixedFieldName);

@@ -1,8 +1,11 @@
 //! From a checked experiment to what runs: topologies with their pods and processes, and cells. Plain data; making it
 //! starts nothing.
 
+mod external;
 mod placement;
 mod processes;
+
+pub use external::ExternalDatabase;
 
 use crate::record::{CaseHeader, PublishedFinding};
 use meshtoll_identity::{ExternalCa, IdentityError, MeshCa};
@@ -16,7 +19,7 @@ use meshtoll_model::{
 use meshtoll_policy::CompileError;
 use meshtoll_subjects::{Subject, Unsupported};
 use meshtoll_testbed::{dns::ZoneError, pod::PodSpec};
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 /// What of an experiment is to run. Empty lists mean all that the experiment names.
 #[derive(Clone, Debug, Default)]
@@ -39,19 +42,6 @@ pub struct Selection {
     pub app_work: Option<Duration>,
     /// A database that runs elsewhere, instead of docstore.
     pub database: Option<ExternalDatabase>,
-}
-
-/// A MongoDB outside of the testbed, which a relay makes reachable in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExternalDatabase {
-    /// What the report calls it, without credentials.
-    pub label: String,
-    /// Its URI as seen from inside: with the experiment's database host for its own.
-    pub uri: String,
-    /// The CA that its certificate is verified with, PEM.
-    pub ca_pem: Option<String>,
-    /// Unix socket on which the relay outside of the testbed listens.
-    pub relay_socket: PathBuf,
 }
 
 /// What is the same for every topology of a plan.
@@ -202,12 +192,16 @@ impl Plan {
         let subjects: Vec<Box<dyn Subject>> =
             names.iter().map(|name| meshtoll_subjects::by_name(name.as_str())).collect::<Result<_, _>>()?;
         let rates = profile.rates.is_empty();
-        let sessions = profile.clients.iter().copied().max().unwrap_or(0).max(if rates { 0 } else { OPEN_LOOP_SESSIONS });
+        let sessions =
+            profile.clients.iter().copied().max().unwrap_or(0).max(if rates { 0 } else { OPEN_LOOP_SESSIONS });
         let mut plan = Self {
             experiment: experiment.clone(),
             profile_name: selection.profile.clone(),
             app_work: selection.app_work.unwrap_or(experiment.application.app_work),
-            database: selection.database.as_ref().map_or_else(|| "docstore".to_owned(), |database| database.label.clone()),
+            database: selection
+                .database
+                .as_ref()
+                .map_or_else(|| "docstore".to_owned(), |database| database.location.address.clone()),
             cases: cases.iter().map(|case| header(experiment, case)).collect(),
             subjects: subjects.iter().map(|subject| subject.name()).collect(),
             topologies: Vec::new(),
@@ -332,9 +326,8 @@ fn cases<'a>(experiment: &'a Experiment, selected: &[CaseName]) -> Result<Vec<&'
             return Err(PlanError::Unknown { kind: "case", name: name.to_string(), known });
         }
     }
-    let wanted = |case: &&Case| {
-        selected.is_empty() || selected.contains(&case.name) || case.name == experiment.baseline
-    };
+    let wanted =
+        |case: &&Case| selected.is_empty() || selected.contains(&case.name) || case.name == experiment.baseline;
     Ok(experiment.cases.iter().filter(wanted).collect())
 }
 

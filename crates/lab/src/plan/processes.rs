@@ -1,6 +1,6 @@
 //! The pods of a topology and what runs in them.
 
-use super::{ExternalDatabase, Plan, PlanError, PlannedPod, PlannedTopology, placement::Addresses};
+use super::{ExternalDatabase, Plan, PlanError, PlannedPod, PlannedTopology, external, placement::Addresses};
 use crate::database;
 use meshtoll_apps::airline::data;
 use meshtoll_identity::{ExternalCa, MeshCa, WorkloadCertificate};
@@ -14,7 +14,12 @@ use meshtoll_model::{
 };
 use meshtoll_policy::{compile_gateway, compile_sidecar};
 use meshtoll_subjects::{ProxyContext, Subject, nginx};
-use meshtoll_testbed::{dns::Zone, interception::{Cidr, Interception}, network::Network, pod::PodSpec};
+use meshtoll_testbed::{
+    dns::Zone,
+    interception::{Cidr, Interception},
+    network::Network,
+    pod::PodSpec,
+};
 use std::{net::SocketAddr, time::Duration};
 
 /// How long workload certificates are valid: longer than any run, since nothing rotates them yet.
@@ -97,10 +102,7 @@ impl Maker<'_> {
                 &["load", "--scenario", "scenario.json", "--seed", &self.plan.seed.to_string()],
             )
         };
-        PlannedPod {
-            spec: self.pod("load", Network::Mesh, Addresses::of(self.index).load()),
-            processes: vec![process],
-        }
+        PlannedPod { spec: self.pod("load", Network::Mesh, Addresses::of(self.index).load()), processes: vec![process] }
     }
 
     fn service_pod(&self, service: &Service) -> Result<PlannedPod, PlanError> {
@@ -115,7 +117,12 @@ impl Maker<'_> {
         let mut spec = self.pod(service.name.as_str(), Network::Mesh, service.pod_ip);
         spec.interception = Some(Interception {
             inbound_ports_excluded: Vec::new(),
-            excluded_outbound: self.case.exclude_outbound_ip_ranges.iter().map(|range| Cidr::around(range.network(), range.prefix())).collect(),
+            excluded_outbound: self
+                .case
+                .exclude_outbound_ip_ranges
+                .iter()
+                .map(|range| Cidr::around(range.network(), range.prefix()))
+                .collect(),
             marking: self.topology.proxy_marking,
         });
         Ok(PlannedPod { spec, processes: vec![sidecar, self.service(service)] })
@@ -129,11 +136,8 @@ impl Maker<'_> {
             let host = self.topology.services.iter().find(|other| other.name.as_str() == name);
             host.map_or_else(String::new, |host| format!("http://{}:{}", host.host, host.port))
         };
-        let (uri, mut files) = self.database_client();
-        files.push(ConfigFile::secret("session.key", self.authorities.session_key.clone()));
-        ProcessSpec {
-            files,
-            env: vec![uri],
+        let process = ProcessSpec {
+            files: vec![ConfigFile::secret("session.key", self.authorities.session_key.clone())],
             ready: Ready::Http { port: service.port, path: "/healthz".to_owned() },
             ..meshtoll(
                 &format!("{}/app", service.name),
@@ -142,11 +146,11 @@ impl Maker<'_> {
                     &["app", "airline", service.name.as_str(), "--listen", &listen, "--pool-size", &pool][..],
                     &["--session-key", "session.key", "--app-work", &work],
                     &["--customer-url", &url("customer"), "--flight-url", &url("flight")],
-                    self.ca_arguments(),
                 ]
                 .concat(),
             )
-        }
+        };
+        self.with_database(process)
     }
 
     fn gateway_pod(&self, gateway: &GatewayWorkload) -> Result<PlannedPod, PlanError> {
@@ -155,8 +159,7 @@ impl Maker<'_> {
         let certificate = self.certificate(&gateway.identity)?;
         let trust_bundle = self.authorities.mesh.trust_bundle_pem();
         let context = self.proxy("egress-gateway", &certificate, &trust_bundle);
-        let mut processes =
-            vec![self.subject.gateway(&routes, &context).map_err(|source| self.unsupported(source))?];
+        let mut processes = vec![self.subject.gateway(&routes, &context).map_err(|source| self.unsupported(source))?];
         if let Some(listen_port) = gateway.sni_proxy_port {
             let names: Vec<String> =
                 routes.servers.iter().flat_map(|server| &server.routes).flat_map(|route| route.names.clone()).collect();
@@ -189,16 +192,27 @@ impl Maker<'_> {
                     ..meshtoll(
                         "database/docstore",
                         Role::Database,
-                        &["docstore", "--listen", &listen, "--admin", &admin, "--certificate", "certificate.pem", "--key", "key.pem"],
+                        &[
+                            "docstore",
+                            "--listen",
+                            &listen,
+                            "--admin",
+                            &admin,
+                            "--certificate",
+                            "certificate.pem",
+                            "--key",
+                            "key.pem",
+                        ],
                     )
                 }
             }
-            Some(external) => ProcessSpec {
+            // Its standard input is the way to the database: see `Running::bring_up`.
+            Some(_) => ProcessSpec {
                 ready: Ready::Http { port: database::ADMIN_PORT, path: "/healthz".to_owned() },
                 ..meshtoll(
                     "database/relay",
                     Role::Database,
-                    &["relay", "--listen", &listen, "--admin", &admin, "--to", &external.relay_socket.to_string_lossy()],
+                    &["relay", "--listen", &listen, "--admin", &admin],
                 )
             },
         };
@@ -210,21 +224,9 @@ impl Maker<'_> {
 
     /// Fills the database from a pod outside of the mesh.
     fn loader(&self) -> ProcessSpec {
-        let (uri, files) = self.database_client();
         let customers = self.plan.experiment.application.customers.to_string();
-        ProcessSpec {
-            files,
-            env: vec![uri],
-            ..meshtoll(
-                "database/loader",
-                Role::Testbed,
-                &[
-                    &["app", "airline", "load", "--customers", &customers][..],
-                    self.ca_arguments(),
-                ]
-                .concat(),
-            )
-        }
+        let arguments = ["app", "airline", "load", "--customers", &customers];
+        self.with_database(meshtoll("database/loader", Role::Testbed, &arguments))
     }
 
     fn dns_pod(&self) -> Result<PlannedPod, PlanError> {
@@ -269,26 +271,26 @@ impl Maker<'_> {
         Ok(self.authorities.mesh.issue(identity, CERTIFICATE_LIFETIME)?)
     }
 
-    /// The variable with the database's URI, which may hold a password and so is no argument, and the files that a
-    /// client needs.
-    fn database_client(&self) -> ((String, String), Vec<ConfigFile>) {
-        let database = &self.plan.experiment.database;
+    /// What a client of the database needs: its URI, in a variable because it may hold a password; the CA of its
+    /// certificate; and which of its databases to use.
+    fn with_database(&self, mut process: ProcessSpec) -> ProcessSpec {
+        let inside = &self.plan.experiment.database;
         let (uri, ca) = match self.database {
             None => {
-                let uri = format!("mongodb://{}:{}/?tls=true", database.host, database.port);
+                let uri = format!("mongodb://{}:{}/?tls=true", inside.host, inside.port);
                 (uri, Some(self.authorities.external.trust_bundle_pem()))
             }
-            Some(external) => (external.uri.clone(), external.ca_pem.clone()),
+            Some(external) => {
+                process.args.extend(["--database-name".to_owned(), external::database_name(self.topology)]);
+                (external.location.uri.clone(), external.ca_pem.clone())
+            }
         };
-        let files = ca.map(|ca| ConfigFile::public("database-ca.pem", ca)).into_iter().collect();
-        (("MESHTOLL_DATABASE".to_owned(), uri), files)
-    }
-
-    fn ca_arguments(&self) -> &'static [&'static str] {
-        match self.database {
-            Some(ExternalDatabase { ca_pem: None, .. }) => &[],
-            _ => &["--database-ca", "database-ca.pem"],
+        process.env.push(("MESHTOLL_DATABASE".to_owned(), uri));
+        if let Some(ca) = ca {
+            process.args.extend(["--database-ca", "database-ca.pem"].map(str::to_owned));
+            process.files.push(ConfigFile::public("database-ca.pem", ca));
         }
+        process
     }
 
     fn unsupported(&self, source: meshtoll_subjects::Unsupported) -> PlanError {

@@ -1,8 +1,6 @@
 //! Records to rows and back.
 
-use crate::record::{
-    CellRecord, HopUsage, MachineUsage, ProofLine, RunId, RunRecord, SliceRecord, TopologyRecord,
-};
+use crate::record::{CellRecord, HopUsage, MachineUsage, ProofLine, RunId, RunRecord, SliceRecord, TopologyRecord};
 use meshtoll_load::protocol::SliceResult;
 use meshtoll_model::{ids::HopName, units::Nanos};
 use rusqlite::{Connection, Row, Transaction, params, types::Type};
@@ -110,11 +108,18 @@ pub(super) fn read_run(connection: &Connection, id: &RunId) -> Sql<RunRecord> {
     let (header, ended) = connection.query_row("SELECT header, ended FROM run WHERE id = ?1", [&id.0], |row| {
         Ok((parsed(row, "header")?, row.get("ended")?))
     })?;
-    Ok(RunRecord { id: id.clone(), header, ended, topologies: topologies(connection, id)?, cells: cells(connection, id)? })
+    Ok(RunRecord {
+        id: id.clone(),
+        header,
+        ended,
+        topologies: topologies(connection, id)?,
+        cells: cells(connection, id)?,
+    })
 }
 
 fn topologies(connection: &Connection, id: &RunId) -> Sql<Vec<TopologyRecord>> {
-    let mut statement = connection.prepare("SELECT ordinal, topology, hops FROM topology WHERE run = ?1 ORDER BY ordinal")?;
+    let mut statement =
+        connection.prepare("SELECT ordinal, topology, hops FROM topology WHERE run = ?1 ORDER BY ordinal")?;
     let mut configs = connection
         .prepare("SELECT hop, file, contents FROM config WHERE run = ?1 AND ordinal = ?2 ORDER BY hop, file")?;
     let rows = statement.query_map([&id.0], |row| {

@@ -64,12 +64,7 @@ fn topology() -> TopologyRecord {
 }
 
 fn cell() -> CellRecord {
-    CellRecord {
-        case: "bypass".into(),
-        subject: "envoy".into(),
-        level: LoadLevel::Clients(20),
-        slices: Vec::new(),
-    }
+    CellRecord { case: "bypass".into(), subject: "envoy".into(), level: LoadLevel::Clients(20), slices: Vec::new() }
 }
 
 fn slice(round: u32) -> SliceRecord {

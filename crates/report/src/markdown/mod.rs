@@ -2,12 +2,7 @@
 
 mod sections;
 
-use crate::{
-    answer::answers,
-    format::THIN,
-    results::Results,
-    words,
-};
+use crate::{answer::answers, format::THIN, results::Results, words};
 use std::fmt::Display;
 
 /// The text of a run's report.
@@ -50,7 +45,8 @@ impl Text {
     /// A table: names of columns (a leading `:` aligns to the left), rows.
     fn table(&mut self, columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
         let names: Vec<&str> = columns.iter().map(|column| column.trim_start_matches(':')).collect();
-        let rules: Vec<&str> = columns.iter().map(|column| if column.starts_with(':') { ":--" } else { "--:" }).collect();
+        let rules: Vec<&str> =
+            columns.iter().map(|column| if column.starts_with(':') { ":--" } else { "--:" }).collect();
         self.0.push_str(&format!("| {} |\n|{}|\n", names.join(" | "), rules.join("|")));
         for row in rows {
             let fields: Vec<String> = row.iter().map(|field| escaped(field)).collect();

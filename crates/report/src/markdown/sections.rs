@@ -65,8 +65,18 @@ pub(super) fn cpu(text: &mut Text, results: &Results) {
     });
     text.line("CPU µs a transaction.");
     let columns = [
-        ":case", ":subject", "sidecars", "gateway", "SNI proxy", "mesh user", "mesh system", "mesh total", "sd",
-        "application", "database", "unattributed kernel",
+        ":case",
+        ":subject",
+        "sidecars",
+        "gateway",
+        "SNI proxy",
+        "mesh user",
+        "mesh system",
+        "mesh total",
+        "sd",
+        "application",
+        "database",
+        "unattributed kernel",
     ];
     text.table(&columns, rows);
 }
@@ -98,8 +108,7 @@ pub(super) fn differences(text: &mut Text, results: &Results) {
         results.run.baseline
     ));
     let row = |comparison: &Comparison| {
-        let mut row =
-            vec![comparison.case.to_string(), comparison.subject.to_string(), comparison.level.to_string()];
+        let mut row = vec![comparison.case.to_string(), comparison.subject.to_string(), comparison.level.to_string()];
         row.extend(comparison.throughput_ratio.map_or([dash(), dash(), dash(), dash()], |ratio| {
             [
                 words::change_with_margin(&ratio),
@@ -115,7 +124,17 @@ pub(super) fn differences(text: &mut Text, results: &Results) {
     };
     let closed = results.comparisons.iter().filter(|one| matches!(one.level, LoadLevel::Clients(_)));
     let columns = [
-        ":case", ":subject", ":load", "throughput", "sd", "min … max", ":", "mesh CPU µs", "p50 ms", "p99 ms", "rounds",
+        ":case",
+        ":subject",
+        ":load",
+        "throughput",
+        "sd",
+        "min … max",
+        ":",
+        "mesh CPU µs",
+        "p50 ms",
+        "p99 ms",
+        "rounds",
     ];
     text.table(&columns, closed.map(row));
 }
@@ -166,9 +185,8 @@ pub(super) fn open_loop(text: &mut Text, results: &Results) {
             row.push(cell.cpu.as_ref().map_or_else(dash, |cpu| format::number(cpu.mesh.micros)));
             Some(row)
         });
-        let columns = [
-            ":case", ":subject", "done/s", "mean", "p50", "p90", "p95", "p99", "max", "lateness p99", "mesh CPU µs",
-        ];
+        let columns =
+            [":case", ":subject", "done/s", "mean", "p50", "p90", "p95", "p99", "max", "lateness p99", "mesh CPU µs"];
         text.table(&columns, rows);
     }
 }
@@ -197,7 +215,8 @@ pub(super) fn accounting(text: &mut Text, results: &Results) {
     );
     let closure = |closure: Option<f64>| closure.map_or_else(dash, format::percent);
     let row = |cell: &Cell, machine: &Machine| {
-        let parts = [machine.busy, machine.hops, machine.load, machine.testbed, machine.foreign, machine.kernel_threads];
+        let parts =
+            [machine.busy, machine.hops, machine.load, machine.testbed, machine.foreign, machine.kernel_threads];
         let mut row: Vec<String> = parts.map(format::number).to_vec();
         row.push(format::number(machine.charged));
         row.extend([closure(machine.closure), closure(machine.closure_with_interrupts)]);
@@ -210,8 +229,19 @@ pub(super) fn accounting(text: &mut Text, results: &Results) {
         Some(row(cell, &cell.cpu.as_ref()?.machine))
     });
     let columns = [
-        ":case", ":subject", "busy", "hops", "load", "testbed", "foreign", "kernel threads", "sum", "closure",
-        "with interrupts", "stolen", "disturbed slices",
+        ":case",
+        ":subject",
+        "busy",
+        "hops",
+        "load",
+        "testbed",
+        "foreign",
+        "kernel threads",
+        "sum",
+        "closure",
+        "with interrupts",
+        "stolen",
+        "disturbed slices",
     ];
     text.table(&columns, rows);
 }
@@ -258,7 +288,8 @@ fn named_cases(
     results: &Results,
     values: impl Fn(&meshtoll_model::ids::CaseName, &meshtoll_model::ids::SubjectName) -> Option<Vec<String>>,
 ) -> Vec<Vec<String>> {
-    let pairs = results.run.subjects.iter().flat_map(|subject| results.cases.iter().map(move |case| (&case.name, subject)));
+    let pairs =
+        results.run.subjects.iter().flat_map(|subject| results.cases.iter().map(move |case| (&case.name, subject)));
     pairs
         .filter_map(|(case, subject)| {
             let mut row = vec![case.to_string(), subject.to_string()];

@@ -15,8 +15,8 @@ pub(super) fn accounting(results: &Results) -> Markup {
         results.cells.iter().filter_map(|cell| cell.cpu.as_ref()).map(|cpu| &cpu.machine).collect();
     let body = html! {
         p {
-            "CPU µs a transaction. Busy is all CPUs’ time that was neither idle nor stolen, as the kernel counts it for \
-             the machine; the parts are exact run times of processes. Closure is their sum divided by busy. Interrupts \
+            "CPU µs a transaction. Busy is all CPUs’ time that was neither idle nor stolen. The parts are run times as the \
+             scheduler counts them, those of foreign processes in ticks. Closure is their sum divided by busy. Interrupts \
              are sampled, and most of them are inside the processes’ times too: the second closure counts them once more, \
              so the truth lies between the two. "
             @if let Some((low, high)) = range(machines.iter().filter_map(|machine| machine.closure)) {
@@ -40,8 +40,19 @@ pub(super) fn accounting(results: &Results) -> Markup {
 
 fn head() -> Markup {
     let columns = [
-        "busy", "hops", "load generator", "testbed", "foreign", "kernel threads", "sum", "closure", "interrupts",
-        "closure with interrupts", "unattributed kernel", "stolen", "disturbed slices",
+        "busy",
+        "hops",
+        "load generator",
+        "testbed",
+        "foreign",
+        "kernel threads",
+        "sum",
+        "closure",
+        "interrupts",
+        "closure with interrupts",
+        "unattributed kernel",
+        "stolen",
+        "disturbed slices",
     ];
     html! { tr { th scope="col" { "case" } @for column in columns { th scope="col" { (column) } } } }
 }

@@ -33,11 +33,8 @@ fn id(prefix: &str, case: &Case, subject: &SubjectName) -> String {
 }
 
 fn levels(results: &Results, case: &Case, subject: &SubjectName) -> Markup {
-    let cells: Vec<&Cell> = results
-        .closed_levels()
-        .into_iter()
-        .filter_map(|level| results.cell(&case.name, subject, level))
-        .collect();
+    let cells: Vec<&Cell> =
+        results.closed_levels().into_iter().filter_map(|level| results.cell(&case.name, subject, level)).collect();
     let head = html! {
         tr {
             th scope="col" rowspan="2" { "load" }
@@ -79,7 +76,7 @@ fn hops(results: &Results, case: &Case, subject: &SubjectName) -> Markup {
     let head = html! {
         tr {
             th scope="col" { "hop" }
-            th.text scope="col" { "kind" }
+            th.text.kind scope="col" { "kind" }
             th scope="col" { "user" }
             th scope="col" { "system" }
             th scope="col" { "total" }
@@ -96,7 +93,7 @@ fn hop_rows(cpu: &Cpu) -> Markup {
         @for hop in &cpu.hops {
             tr {
                 th scope="row" { (hop.hop) }
-                td.text { (words::role(hop.role)) }
+                td.text.kind { (words::role(hop.role)) }
                 (cost_cells(&hop.cost))
                 td { (format::bytes(hop.resident_bytes)) }
             }
@@ -104,14 +101,14 @@ fn hop_rows(cpu: &Cpu) -> Markup {
         @for (label, cost) in [("all mesh components", &cpu.mesh), ("all services", &cpu.application)] {
             tr.total {
                 th scope="row" { (label) }
-                td {}
+                td.kind {}
                 (cost_cells(cost))
                 td {}
             }
         }
         tr {
             th scope="row" { "unattributed kernel" }
-            td.text { "kernel" }
+            td.text.kind { "kernel" }
             td { "–" }
             td { (format::number(cpu.machine.unattributed_kernel)) }
             td.strong { (format::number(cpu.machine.unattributed_kernel)) }

@@ -90,7 +90,9 @@ fn published_ratios(results: &Results, subject: &SubjectName) -> Markup {
                 }
             }
         }
-        @if let Some(setting) = published::setting(&results.run.experiment) { p.muted { (setting) } }
+        @if results.run.subjects.first() == Some(subject) && let Some(setting) = published::setting(&results.run.experiment) {
+            p.muted { (setting) }
+        }
     }
 }
 
@@ -113,7 +115,9 @@ fn finding(results: &Results, chart: Chart) -> Option<Markup> {
 /// A sentence on the level that is shown; `None` when there is no closed-loop level.
 pub(super) fn level_sentence(results: &Results) -> Option<Markup> {
     let level = results.reference_level?;
-    Some(html! { "Closed loop at " (level) ". " @if let Some(remark) = words::level_remark(results) { strong { (remark) } } })
+    Some(
+        html! { "Closed loop at " (level) ". " @if let Some(remark) = words::level_remark(results) { strong { (remark) } } },
+    )
 }
 
 /// Response times at the reference level, one group a case.
@@ -160,16 +164,19 @@ pub(super) fn latency_bars(results: &Results, subject: &SubjectName, level: Load
         let bars = group.bars.iter().map(|bar| format!("{} {}", bar.label, format::number(bar.value)));
         format!("{}: {}.", group.label, bars.collect::<Vec<_>>().join(", "))
     };
+    let measured = results.cells.iter().filter(|cell| cell.level == level);
+    let top = measured.filter_map(|cell| cell.latency).map(|latency| latency.p99.max(latency.mean)).fold(0.0, f64::max);
     let name = Name {
         id: format!("latency-{subject}-{}", level.to_string().replace([' ', '/'], "-")),
         title: title.to_owned(),
         description: groups.iter().map(describe).collect::<Vec<_>>().join(" "),
     };
-    both(|frame| bars::groups(frame, &name, &groups))
+    both(|frame| bars::groups(frame, &name, top, &groups))
 }
 
 /// Kinds of mesh components in the order of a bar's parts.
-const KINDS: [(Role, &str); 3] = [(Role::Sidecar, "sidecars"), (Role::Gateway, "gateway"), (Role::SniProxy, "SNI proxy")];
+const KINDS: [(Role, &str); 3] =
+    [(Role::Sidecar, "sidecars"), (Role::Gateway, "gateway"), (Role::SniProxy, "SNI proxy")];
 
 /// CPU of all mesh components a transaction, stacked by kind of hop.
 pub(super) fn mesh_cpu(results: &Results) -> Markup {
@@ -216,6 +223,8 @@ fn cpu_stacks(results: &Results, subject: &SubjectName, level: LoadLevel, title:
         title: title.to_owned(),
         description: stacks.iter().map(describe).collect::<Vec<_>>().join(" "),
     };
+    let measured = results.cells.iter().filter(|cell| cell.level == level).filter_map(|cell| cell.cpu.as_ref());
+    let top = measured.map(|cpu| cpu.mesh.micros + cpu.mesh.rounds.standard_deviation).fold(0.0, f64::max);
     let reference = cpu(&results.run.baseline).map(|cpu| cpu.mesh.micros);
-    both(|frame| stacked::stacks(frame, &name, &kinds, reference, &stacks))
+    both(|frame| stacked::stacks(frame, &name, top, &kinds, reference, &stacks))
 }

@@ -88,7 +88,11 @@ fn intervals(results: &Results, subject: &SubjectName, level: LoadLevel) -> Mark
             description: rows.iter().map(describe).collect::<Vec<_>>().join(" "),
         };
         let drawn = both(|frame| interval::intervals(frame, &name, quantity.none, &rows));
-        figure(html! { (name.title) ". Thick: 95 % interval of the mean; thin: smallest to largest round." }, drawn, None)
+        figure(
+            html! { (name.title) ". Thick: 95 % interval of the mean; thin: smallest to largest round." },
+            drawn,
+            None,
+        )
     };
     html! { div.pair { @for quantity in &QUANTITIES { (draw(quantity)) } } }
 }
@@ -112,7 +116,8 @@ fn by_level(results: &Results, subject: &SubjectName) -> Markup {
         } }
     };
     let rows = html! { @for comparison in &compared { (row(results, comparison)) } };
-    let caption = |what| html! { (what) " against " (results.run.baseline) " on " (subject) ", closed loop, paired by round" };
+    let caption =
+        |what| html! { (what) " against " (results.run.baseline) " on " (subject) ", closed loop, paired by round" };
     let times = html! {
         tr {
             th scope="col" rowspan="2" { "case" }

@@ -1,7 +1,10 @@
 //! Pieces that several sections use.
 
 use super::chart::marker;
-use crate::{format, results::{Cost, Results}};
+use crate::{
+    format,
+    results::{Cost, Results},
+};
 use maud::{Markup, html};
 use meshtoll_model::ids::{CaseName, SubjectName};
 
@@ -24,7 +27,7 @@ pub(super) fn case_tag(results: &Results, case: &CaseName) -> Markup {
 pub(super) fn table(id: &str, caption: Markup, head: Markup, body: Markup) -> Markup {
     html! {
         div.scroll role="region" aria-labelledby={ (id) "-caption" } tabindex="0" {
-            table id=(id) { caption id={ (id) "-caption" } { (caption) } thead { (head) } tbody { (body) } }
+            table id=(id) { caption { span id={ (id) "-caption" } { (caption) } } thead { (head) } tbody { (body) } }
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{
     topology::{legend, topology},
 };
 use crate::{
+    csv::COLUMNS,
     format::{self, THIN},
     results::{NamedValue, Results},
     words,
@@ -14,8 +15,7 @@ use maud::{Markup, html};
 
 /// The cases, drawn.
 pub(super) fn topologies(results: &Results) -> Markup {
-    let services =
-        |case| results.surroundings.iter().find(|one| one.case == case).map_or(1, |one| one.services.len());
+    let services = |case| results.surroundings.iter().find(|one| one.case == case).map_or(1, |one| one.services.len());
     let body = html! {
         p { "Only the path to the database differs. Traffic between the services passes their sidecars in every case." }
         (legend())
@@ -57,7 +57,10 @@ pub(super) fn environment(results: &Results) -> Markup {
         named("ended", run.ended.clone().unwrap_or_else(|| "cut off".to_owned())),
         named("profile", format!("{}, {} rounds planned", run.profile, run.planned_rounds)),
         named("slice", format!("{}{THIN}s after a lead-in of {}{THIN}s", run.slice_seconds, run.lead_in_seconds)),
-        named("work of the application", format!("{} µs of CPU a request, on purpose", format::number(run.app_work_micros))),
+        named(
+            "work of the application",
+            format!("{} µs of CPU a request, on purpose", format::number(run.app_work_micros)),
+        ),
         named("database", format!("{}, {} customers", run.database, format::count(u64::from(run.customers)))),
         named("response body", mean_body(results)),
         named("seed", run.seed.to_string()),
@@ -73,6 +76,10 @@ pub(super) fn environment(results: &Results) -> Markup {
         p {
             "Beside this page: " code { "results.json" } " with every number (" code { "results.schema.json" } " says what \
              they mean), " code { "results.csv" } " with one row a cell, " code { "report.md" } " for text."
+        }
+        details {
+            summary { "Columns of results.csv" }
+            dl.glossary { @for column in &COLUMNS { div { dt { code { (column.name) } } dd { (column.meaning) } } } }
         }
     };
     section("environment", body)
@@ -93,7 +100,8 @@ fn operations(results: &Results) -> Markup {
     let cell = cells.clone().find(|cell| Some(cell.level) == results.reference_level).or(cells.clone().next());
     let mut shares: Vec<_> = cell.map(|cell| cell.operations.iter().collect()).unwrap_or_default();
     shares.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    let shares: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {}", format::percent(**share))).collect();
+    let shares: Vec<String> =
+        shares.iter().map(|(name, share)| format!("{name} {}", format::percent(**share))).collect();
     html! { @if !shares.is_empty() { p { "Request mix on the baseline: " (shares.join(", ")) "." } } }
 }
 

@@ -19,7 +19,8 @@ pub(super) fn topology(case: &Case, services: usize) -> Markup {
         title: format!("Path of database traffic in {}", case.name),
         description: description(case, services),
     };
-    let pods = if services == 1 { "pod of the service".to_owned() } else { format!("pod of each of {services} services") };
+    let pods =
+        if services == 1 { "pod of the service".to_owned() } else { format!("pod of each of {services} services") };
     let body = html! {
         (pod(8.0, 150.0, &pods))
         (process(MIDDLE, 32.0, 150.0, "service", "proc app"))

@@ -1,10 +1,6 @@
 //! What a reader has to know before any number.
 
-use super::{
-    cell::Cell,
-    proof::Claim,
-    proof_of,
-};
+use super::{cell::Cell, proof::Claim, proof_of};
 use meshtoll_lab::record::RunRecord;
 use meshtoll_model::units::LoadLevel;
 use schemars::JsonSchema;
@@ -60,21 +56,23 @@ fn caution(text: String) -> Notice {
 fn unproven_paths(record: &RunRecord, cells: &[Cell]) -> Vec<Notice> {
     let cases = record.header.cases.iter().map(|case| &case.name);
     let pairs = cases.flat_map(|case| record.header.subjects.iter().map(move |subject| (case, subject)));
-    pairs.flat_map(|(case, subject)| {
-        let claims = proof_of(cells, case, subject);
-        let driven = cells.iter().any(|cell| cell.case == *case && cell.subject == *subject && cell.slices > 0);
-        if driven && claims.is_empty() {
-            return vec![fault(format!("No evidence was recorded for the path of {case} on {subject}."))];
-        }
-        let broken = claims.into_iter().filter(|claim| !claim.holds());
-        let notice = |Claim { claim, held, slices, evidence }| {
-            fault(format!(
-                "Path of {case} on {subject} not proven: “{claim}” held in {held} of {slices} slices ({evidence}). \
+    pairs
+        .flat_map(|(case, subject)| {
+            let claims = proof_of(cells, case, subject);
+            let driven = cells.iter().any(|cell| cell.case == *case && cell.subject == *subject && cell.slices > 0);
+            if driven && claims.is_empty() {
+                return vec![fault(format!("No evidence was recorded for the path of {case} on {subject}."))];
+            }
+            let broken = claims.into_iter().filter(|claim| !claim.holds());
+            let notice = |Claim { claim, held, slices, evidence }| {
+                fault(format!(
+                    "Path of {case} on {subject} not proven: “{claim}” held in {held} of {slices} slices ({evidence}). \
                  Do not use the figures of this case."
-            ))
-        };
-        broken.map(notice).collect()
-    }).collect()
+                ))
+            };
+            broken.map(notice).collect()
+        })
+        .collect()
 }
 
 fn baseline(record: &RunRecord, cells: &[Cell]) -> Vec<Notice> {
@@ -84,9 +82,7 @@ fn baseline(record: &RunRecord, cells: &[Cell]) -> Vec<Notice> {
     });
     lacking
         .map(|subject| {
-            fault(format!(
-                "The baseline {baseline} has no transactions on {subject}: nothing can be compared with it."
-            ))
+            fault(format!("The baseline {baseline} has no transactions on {subject}: nothing can be compared with it."))
         })
         .collect()
 }

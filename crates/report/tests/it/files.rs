@@ -73,8 +73,7 @@ fn the_markdown_report_keeps_its_tables_whole() {
     cell_mut(&mut record, "sidecar", clients).slices[0].proof[0].evidence = "outbound|27017||*.example\nnext".into();
     let text = markdown(&results(&record));
     for paragraph in text.split("\n\n") {
-        let borders: Vec<usize> =
-            paragraph.lines().map(|line| line.replace("\\|", "").matches('|').count()).collect();
+        let borders: Vec<usize> = paragraph.lines().map(|line| line.replace("\\|", "").matches('|').count()).collect();
         assert!(borders.iter().all(|count| *count == borders[0]), "{paragraph}");
     }
 }
@@ -100,6 +99,7 @@ fn every_row_of_the_csv_has_every_column() {
     assert_eq!((at(1, "case"), at(1, "loop"), at(1, "level")), ("bypass", "closed", "1"));
     assert_eq!(at(1, "throughput_ratio"), "", "the baseline is not compared with itself");
     assert_eq!(at(1, "gateway_us"), "", "the baseline has no gateway");
-    let parts: f64 = ["sidecars_us", "gateway_us", "sni_proxy_us"].map(|name| at(23, name).parse::<f64>().unwrap()).iter().sum();
+    let parts: f64 =
+        ["sidecars_us", "gateway_us", "sni_proxy_us"].map(|name| at(23, name).parse::<f64>().unwrap()).iter().sum();
     assert!((parts - at(23, "mesh_us").parse::<f64>().unwrap()).abs() < 0.001);
 }

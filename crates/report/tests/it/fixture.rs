@@ -3,8 +3,8 @@
 
 use hdrhistogram::Histogram;
 use meshtoll_lab::record::{
-    CaseHeader, CellRecord, Environment, HopRecord, HopUsage, MachineUsage, ProofLine, PublishedFinding, RunHeader, RunId,
-    RunRecord, SliceRecord, TopologyRecord,
+    CaseHeader, CellRecord, Environment, HopRecord, HopUsage, MachineUsage, ProofLine, PublishedFinding, RunHeader,
+    RunId, RunRecord, SliceRecord, TopologyRecord,
 };
 use meshtoll_load::protocol::{Latencies, SliceResult};
 use meshtoll_model::{

@@ -56,12 +56,16 @@ fn check(page: &str) {
 }
 
 fn attributes(tag: &str) -> impl Iterator<Item = (&str, &str)> {
-    tag.split('"').collect::<Vec<_>>().chunks_exact(2).map(|pair| (pair[0], pair[1])).collect::<Vec<_>>().into_iter().map(
-        |(name, value)| {
+    tag.split('"')
+        .collect::<Vec<_>>()
+        .chunks_exact(2)
+        .map(|pair| (pair[0], pair[1]))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map(|(name, value)| {
             let name = name.trim().trim_end_matches('=');
             (name.rsplit(' ').next().unwrap_or(name), value)
-        },
-    )
+        })
 }
 
 #[test]
@@ -93,6 +97,7 @@ fn a_failed_proof_stands_before_the_answer() {
     let alert = page.find("role=\"alert\"").expect("an alert");
     assert!(alert < page.find("<h2>Answer</h2>").expect("the answer"));
     assert!(page[alert..].contains("Path of gateway-sni on envoy not proven"));
+    assert!(page.contains("with gateway-sni (path not proven)"));
     assert!(page.contains("✗ in 39 of 40 slices"));
 }
 

@@ -19,12 +19,20 @@ fn small() -> RunRecord {
     record.cells.retain(|cell| cell.level == LEVEL && matches!(cell.case.as_str(), "bypass" | "gateway-sni"));
     record.header.rounds = 2;
     let rounds = [
-        ("bypass", [(0, 1_000, 2_000, [40_000, 20_000, 5_000, 70_000]), (1, 2_000, 4_000, [80_000, 40_000, 10_000, 140_000])]),
-        ("gateway-sni", [(0, 900, 1_600, [36_000, 36_000, 4_500, 81_000]), (1, 1_000, 3_000, [40_000, 40_000, 5_000, 90_000])]),
+        (
+            "bypass",
+            [(0, 1_000, 2_000, [40_000, 20_000, 5_000, 70_000]), (1, 2_000, 4_000, [80_000, 40_000, 10_000, 140_000])],
+        ),
+        (
+            "gateway-sni",
+            [(0, 900, 1_600, [36_000, 36_000, 4_500, 81_000]), (1, 1_000, 3_000, [40_000, 40_000, 5_000, 90_000])],
+        ),
     ];
     for (case, slices) in rounds {
-        cell_mut(&mut record, case, LEVEL).slices =
-            slices.into_iter().map(|(round, transactions, window, micros)| slice(round, transactions, window, micros)).collect();
+        cell_mut(&mut record, case, LEVEL).slices = slices
+            .into_iter()
+            .map(|(round, transactions, window, micros)| slice(round, transactions, window, micros))
+            .collect();
     }
     record
 }
@@ -44,7 +52,8 @@ fn slice(round: u32, transactions: u64, window: u64, [service, sidecar, load, bu
     record.load.window_transactions = window;
     record.load.window_ns = 2_000_000_000;
     record.load.response_body_bytes = transactions * 620;
-    record.load.operations = BTreeMap::from([("query".into(), transactions * 3 / 4), ("book".into(), transactions / 4)]);
+    record.load.operations =
+        BTreeMap::from([("query".into(), transactions * 3 / 4), ("book".into(), transactions / 4)]);
     record.hops = vec![
         usage("auth/app", Role::Service, service, 0, 0),
         usage("auth/sidecar", Role::Sidecar, sidecar, 3_000_000, 1_000_000),

@@ -6,13 +6,7 @@ use hickory_proto::{
     serialize::binary::{BinEncodable as _, BinEncoder},
 };
 use serde::Serialize;
-use std::{
-    cell::Cell,
-    fs, io,
-    net::SocketAddrV4,
-    path::PathBuf,
-    rc::Rc,
-};
+use std::{cell::Cell, fs, io, net::SocketAddrV4, path::PathBuf, rc::Rc};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UdpSocket},
@@ -83,8 +77,8 @@ pub enum DnsError {
 
 /// Serves a zone until SIGTERM, on the calling thread; what was asked meanwhile.
 pub fn serve(options: &Options) -> Result<Counts, DnsError> {
-    let text = fs::read_to_string(&options.zone)
-        .map_err(|source| DnsError::Read { path: options.zone.clone(), source })?;
+    let text =
+        fs::read_to_string(&options.zone).map_err(|source| DnsError::Read { path: options.zone.clone(), source })?;
     let server = Rc::new(Server { zone: Zone::parse(&text)?, counts: Cell::default() });
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(DnsError::Start)?;
     LocalSet::new().block_on(&runtime, async {

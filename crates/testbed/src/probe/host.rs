@@ -16,7 +16,8 @@ const LONGEST: usize = 2048;
 
 /// Counts the CPU time of tasks outside of the sandbox, as `/proc` of the host shows them.
 ///
-/// A task that ends takes its last time with it, from the reading before its end on.
+/// Foreign processes are summed up together with their ended children: a process's time passes to its parent when that waits for
+/// it, so short-lived ones (a compiler's) are not lost. Of a kernel thread that ends, what it did since the last reading is.
 #[derive(Debug)]
 pub struct HostTasks {
     proc: PathBuf,
@@ -24,14 +25,20 @@ pub struct HostTasks {
     init: u32,
     tasks: BTreeMap<u32, Task>,
     kernel_threads: Nanos,
-    foreign: Nanos,
+    /// What foreign processes had used at the start.
+    foreign_before: Nanos,
 }
 
 #[derive(Debug)]
 enum Task {
     /// Kept open, since opening costs more than reading.
-    KernelThread { schedstat: File, seen: Nanos },
-    Foreign { stat: File, seen: Nanos },
+    KernelThread {
+        schedstat: File,
+        seen: Nanos,
+    },
+    Foreign {
+        stat: File,
+    },
     /// Of the sandbox; charged elsewhere.
     Own,
 }
@@ -46,10 +53,11 @@ impl HostTasks {
             line.and_then(|pid| pid.trim().parse::<u32>().ok()).ok_or(Malformed("number"))
         })?;
         let init = super::read_and(&proc.join(format!("{lab}/stat")), parse::process)?.parent;
-        let mut host = Self { proc, init, tasks: BTreeMap::new(), kernel_threads: Nanos(0), foreign: Nanos(0) };
-        host.list()?;
-        // What these tasks did before counts for nobody.
-        (host.kernel_threads, host.foreign) = (Nanos(0), Nanos(0));
+        let (kernel_threads, foreign_before) = (Nanos(0), Nanos(0));
+        let mut host = Self { proc, init, tasks: BTreeMap::new(), kernel_threads, foreign_before };
+        host.foreign_before = host.foreign()?;
+        // What kernel threads did before counts for nobody.
+        host.kernel_threads = Nanos(0);
         Ok(host)
     }
 
@@ -67,18 +75,23 @@ impl HostTasks {
 
     /// CPU time of processes that are neither kernel threads nor of the sandbox, since [`HostTasks::new`]. Lists the tasks anew.
     pub fn foreign(&mut self) -> Result<Nanos, ProbeError> {
-        self.tasks.retain(|pid, task| match task {
-            Task::Foreign { stat, seen } => {
-                let time = read(stat, parse::process).map(|stat| ticks(stat.user + stat.system));
-                advance(*pid, time, seen, &mut self.foreign)
-            }
+        self.list()?;
+        let mut sum = Nanos(0);
+        self.tasks.retain(|_, task| match task {
+            Task::Foreign { stat } => match read(stat, parse::process) {
+                Ok(stat) => {
+                    sum = sum + ticks(stat.user + stat.system + stat.children);
+                    true
+                }
+                // It has ended since the listing.
+                Err(_) => false,
+            },
             Task::KernelThread { .. } | Task::Own => true,
         });
-        self.list()?;
-        Ok(self.foreign)
+        Ok(sum.since(self.foreign_before))
     }
 
-    /// Takes up tasks that are new, with all that they have done; forgets those that are gone.
+    /// Takes up tasks that are new, kernel threads with all that they have done; forgets those that are gone.
     fn list(&mut self) -> Result<(), ProbeError> {
         let failed = |source| ProbeError::Read { path: self.proc.clone(), source };
         let mut present = Vec::new();
@@ -109,9 +122,7 @@ impl HostTasks {
             } else if self.is_own(pid, &parents) {
                 Task::Own
             } else {
-                let seen = ticks(stat.user + stat.system);
-                self.foreign = self.foreign + seen;
-                Task::Foreign { stat: file, seen }
+                Task::Foreign { stat: file }
             };
             if let Entry::Vacant(place) = self.tasks.entry(pid) {
                 place.insert(task);

@@ -20,6 +20,8 @@ pub(super) struct ProcessStat {
     pub(super) user: u64,
     /// Ticks in the kernel.
     pub(super) system: u64,
+    /// Ticks of its ended children, theirs included, in either mode.
+    pub(super) children: u64,
 }
 
 /// Reads `/proc/PID/stat`. The command's name is in parentheses and may hold anything, even `) R 1 (`.
@@ -32,6 +34,8 @@ pub(super) fn process(text: &str) -> Result<ProcessStat, Malformed> {
         is_kernel_thread: number::<u64>(fields.nth(4), "flags")? & KERNEL_THREAD != 0,
         user: number(fields.nth(4), "user time")?,
         system: number(fields.next(), "system time")?,
+        children: number::<u64>(fields.next(), "children's user time")?
+            .saturating_add(number(fields.next(), "children's system time")?),
     })
 }
 
@@ -105,7 +109,7 @@ mod tests {
     #[test]
     fn reads_a_real_process() {
         let text = "25118 (a) R 1 (b) S 25117 25118 25118 0 -1 4194304 1093 9540 0 1 37 21 11 8 20 0 1 0 151375 7598080 904 18446744073709551615 1 1 0 0 0 0 65536 4 65538 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
-        let stat = ProcessStat { parent: 25117, is_kernel_thread: false, user: 37, system: 21 };
+        let stat = ProcessStat { parent: 25117, is_kernel_thread: false, user: 37, system: 21, children: 19 };
         assert_eq!(process(text), Ok(stat));
     }
 
@@ -118,7 +122,8 @@ mod tests {
 
     #[test]
     fn reads_context_switches() {
-        let text = "Name:\tvoluntary_ctxt_switches:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
+        let text =
+            "Name:\tvoluntary_ctxt_switches:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
         assert_eq!(context_switches(text), Ok(ContextSwitches { voluntary: 150, involuntary: 545 }));
     }
 
@@ -131,10 +136,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_name_confuses(name in "[^\0]{0,15}", parent: u32, flags: u32, user: u64, system: u64) {
-            let text = format!("7 ({name}) S {parent} 1 1 0 -1 {flags} 1 2 3 4 {user} {system} 0 0 20 0\n");
+        fn no_name_confuses(name in "[^\0]{0,15}", parent: u32, flags: u32, user: u64, system: u64, children: u32) {
+            let text = format!("7 ({name}) S {parent} 1 1 0 -1 {flags} 1 2 3 4 {user} {system} {children} 1 20 0\n");
             let is_kernel_thread = flags & 0x0020_0000 != 0;
-            prop_assert_eq!(process(&text), Ok(ProcessStat { parent, is_kernel_thread, user, system }));
+            let children = u64::from(children) + 1;
+            prop_assert_eq!(process(&text), Ok(ProcessStat { parent, is_kernel_thread, user, system, children }));
         }
 
         #[test]

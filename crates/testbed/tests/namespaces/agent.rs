@@ -9,9 +9,10 @@ use nix::{
 use std::{
     ffi::CString,
     fs,
-    io::{self, BufRead as _, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream},
     os::fd::AsRawFd as _,
+    process::Command,
     ptr,
     time::Duration,
 };
@@ -25,7 +26,9 @@ pub(crate) fn run(words: &[&str]) -> Result<(), Problem> {
             println!("{}", serde_json::to_string(&counts)?);
             Ok(())
         }
+        ["http", port] => answer_http(port.parse()?),
         ["agent"] => obey(),
+        ["succeed"] => Ok(()),
         ["fail"] => {
             (1..=30).for_each(|line| eprintln!("line {line}"));
             Err("this process fails on purpose".into())
@@ -40,12 +43,31 @@ fn serve(name: &str, port: u16) -> Result<(), Problem> {
         let mut stream = stream?;
         let local = stream.local_addr()?;
         let original = getsockopt(&stream, sockopt::OriginalDst).map(|address| {
-            SocketAddr::from((Ipv4Addr::from_bits(u32::from_be(address.sin_addr.s_addr)), u16::from_be(address.sin_port)))
+            SocketAddr::from((
+                Ipv4Addr::from_bits(u32::from_be(address.sin_addr.s_addr)),
+                u16::from_be(address.sin_port),
+            ))
         });
         // No translation, no original.
         let wanted = original.unwrap_or(local);
         // A readiness check leaves before it is told anything.
         let _ = write!(stream, "{name} {wanted} {}", stream.peer_addr()?.ip());
+    }
+    Ok(())
+}
+
+/// An administration interface as Envoy's: `/stats` in chunks, and 404 for all else.
+fn answer_http(port: u16) -> Result<(), Problem> {
+    for stream in TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.incoming() {
+        let mut stream = BufReader::new(stream?);
+        let mut request = String::new();
+        while stream.read_line(&mut request)? > 2 {}
+        let answer = if request.starts_with("GET /stats HTTP/1.1\r\n") {
+            "200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nstats\r\n3\r\n: 1\r\n0\r\n\r\n"
+        } else {
+            "404 Not Found\r\ncontent-length: 0\r\n\r\n"
+        };
+        write!(stream.get_mut(), "HTTP/1.1 {answer}")?;
     }
     Ok(())
 }
@@ -59,6 +81,10 @@ fn obey() -> Result<(), Problem> {
             ["connect", address, mark] => text(connect(address, Some(mark.parse()?))),
             ["resolve", family, name] => resolve(family, name)?,
             ["read", path] => text(fs::read_to_string(path)),
+            ["orphan"] => {
+                let output = Command::new("sh").args(["-c", "sleep 0.05 >/dev/null & echo $!"]).output()?;
+                String::from_utf8(output.stdout)?.trim().to_owned()
+            }
             ["spin", ms] => spin(ms.parse()?)?.to_string(),
             other => return Err(format!("unknown order {other:?}").into()),
         };

@@ -36,6 +36,8 @@ pub(crate) const NAMES: &[&str] = &[
     "secrets",
     "confinement",
     "death",
+    "orphans",
+    "http",
     "names",
     "many_pods",
     "cpu",
@@ -54,6 +56,8 @@ pub(crate) fn run(name: &str, sandbox: Sandbox) -> Result {
         "secrets" => secrets(sandbox),
         "confinement" => confinement(sandbox),
         "death" => death(sandbox),
+        "orphans" => orphans(sandbox),
+        "http" => http(sandbox),
         "names" => names(sandbox),
         "many_pods" => many_pods(sandbox),
         "cpu" => cpu(sandbox),
@@ -303,8 +307,41 @@ fn death(sandbox: Sandbox) -> Result {
     let missing = ProcessSpec { program: Program::Envoy, ..process("pod/envoy", RunAs::Proxy, &[], Ready::Started) };
     let error = testbed.spawn(pod, &missing).err().map(|error| error.to_string());
     expect("missing", error.as_deref(), Some("Envoy is not at /nowhere: see `meshtoll doctor`"))?;
-    let answer = testbed.http_get(pod, 81, "/stats").is_err();
-    expect("nobody answers", answer, true)
+    testbed.run_to_end(pod, &process("pod/good", RunAs::Application, &["succeed"], Ready::Started), TIMEOUT)?;
+    let bad = process("pod/bad", RunAs::Application, &["fail"], Ready::Started);
+    let error = testbed.run_to_end(pod, &bad, TIMEOUT);
+    expect("a bad end", matches!(error, Err(TestbedError::Exited(_))), true)
+}
+
+fn orphans(sandbox: Sandbox) -> Result {
+    let interruption = sandbox.interruption();
+    let mut testbed = testbed(sandbox)?;
+    let pod = testbed.add_pod(&pod("pod", Network::Mesh, 2))?;
+    let mut agent = Agent::start(&mut testbed, pod, "pod/agent", RunAs::Application)?;
+    let orphan = std::path::PathBuf::from(format!("/proc/{}", agent.tell("orphan")?));
+    let started = Instant::now();
+    while orphan.exists() {
+        expect("reaped in time", started.elapsed() < TIMEOUT, true)?;
+        interruption.wait(Duration::from_millis(5));
+    }
+    Ok(testbed.check_alive()?)
+}
+
+fn http(sandbox: Sandbox) -> Result {
+    let mut testbed = testbed(sandbox)?;
+    let pod = testbed.add_pod(&pod("pod", Network::Mesh, 2))?;
+    let ready = Ready::Http { port: 15000, path: "/stats".into() };
+    let admin = testbed.spawn(pod, &process("pod/admin", RunAs::Proxy, &["http", "15000"], ready))?;
+    testbed.wait_ready(&[admin], TIMEOUT)?;
+    expect("answer", testbed.http_get(pod, 15000, "/stats")?.as_str(), "stats: 1")?;
+    let problem = |port, path| -> Option<String> {
+        let error = testbed.http_get(pod, port, path).err()?;
+        Some(format!("{error}: {}", error.source()?))
+    };
+    let expected = "GET 127.0.0.1:15000/other in pod `pod` failed: the answer is 404 Not Found";
+    expect("other path", problem(15000, "/other").as_deref(), Some(expected))?;
+    let expected = "GET 127.0.0.1:15001/stats in pod `pod` failed: cannot connect";
+    expect("nobody listens", problem(15001, "/stats").as_deref(), Some(expected))
 }
 
 fn names(sandbox: Sandbox) -> Result {
@@ -342,7 +379,7 @@ fn many_pods(sandbox: Sandbox) -> Result {
     }
     let took = started.elapsed();
     println!("45 pods in {took:?}");
-    expect("in time", took < Duration::from_secs(10), true)
+    expect("in time", took < Duration::from_secs(20), true)
 }
 
 fn cpu(sandbox: Sandbox) -> Result {

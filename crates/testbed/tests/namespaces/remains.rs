@@ -33,7 +33,9 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("nothing_is_left_after_error", |runner| ends(runner, "error", |run| run.say_goodbye(), Some(1))),
     ("nothing_is_left_after_panic", |runner| ends(runner, "panic", |run| run.say_goodbye(), Some(101))),
     ("nothing_is_left_after_sigint", |runner| ends(runner, "until_told", |run| run.interrupt(Signal::SIGINT), Some(0))),
-    ("nothing_is_left_after_sigterm", |runner| ends(runner, "until_told", |run| run.interrupt(Signal::SIGTERM), Some(0))),
+    ("nothing_is_left_after_sigterm", |runner| {
+        ends(runner, "until_told", |run| run.interrupt(Signal::SIGTERM), Some(0))
+    }),
     ("nothing_is_left_after_two_sigints", |runner| ends(runner, "stubborn", Run::interrupt_twice, Some(130))),
     ("nothing_is_left_after_sigkill_of_the_outer_process", |runner| {
         ends(runner, "until_told", |run| Ok(kill(run.outer(), Signal::SIGKILL)?), None)
@@ -82,10 +84,7 @@ fn rest(sandbox: Sandbox, then: impl FnOnce() -> Result<(), Problem>) -> Result<
 
     // Either an interruption or the end of standard input.
     let stdin = std::io::stdin();
-    let mut either = [
-        PollFd::new(interruption.fd(), PollFlags::POLLIN),
-        PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
-    ];
+    let mut either = [PollFd::new(interruption.fd(), PollFlags::POLLIN), PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     while let Err(Errno::EINTR) = poll(&mut either, PollTimeout::NONE) {}
     // The interruption must not have reached the pods before the lab has.
     testbed.check_alive()?;
@@ -208,7 +207,8 @@ fn ends(
         }
     }
     check_status(status, expected).map_err(|wrong| format!("{wrong}: {}", complaints(&mut run.child)))?;
-    let left: Vec<String> = everybody()?.into_iter().flat_map(foreign_namespaces).filter(|it| namespaces.contains(it)).collect();
+    let left: Vec<String> =
+        everybody()?.into_iter().flat_map(foreign_namespaces).filter(|it| namespaces.contains(it)).collect();
     if !left.is_empty() {
         return Err(format!("namespaces are left: {left:?}").into());
     }

@@ -27,13 +27,12 @@ const STEP: f64 = 18.0;
 const HEAD: f64 = 24.0;
 const GAP: f64 = 12.0;
 
-/// Groups of bars from zero on one scale.
-pub(in crate::page) fn groups(frame: Frame, name: &Name, groups: &[Group]) -> Markup {
+/// Groups of bars from zero on one scale; `top` is the largest value on it, so that charts can share it.
+pub(in crate::page) fn groups(frame: Frame, name: &Name, top: f64, groups: &[Group]) -> Markup {
     let bars = || groups.iter().flat_map(|group| &group.bars);
     let left = bars().map(|bar| text_width(bar.label)).fold(0.0, f64::max) + 10.0;
     let right = bars().map(|bar| text_width(&format::number(bar.value))).fold(0.0, f64::max) + 14.0;
-    let max = bars().flat_map(|bar| [Some(bar.value), bar.reference]).flatten().fold(0.0, f64::max);
-    let scale = scale(frame.width - left - right, max);
+    let scale = scale(frame.width - left - right, top);
     let mut tops = Vec::new();
     let mut height = 0.0;
     for group in groups {

@@ -20,18 +20,18 @@ const BAR: f64 = 18.0;
 const STEP: f64 = 66.0;
 const LEGEND: f64 = 34.0;
 
-/// Bars from zero on one scale. `reference` is drawn as a dashed line through all bars; `kinds` name the parts.
+/// Bars from zero on one scale; `top` is the largest value on it, so that charts can share it. `reference` is drawn as a dashed line through all bars; `kinds` name the parts.
 pub(in crate::page) fn stacks(
     frame: Frame,
     name: &Name,
+    top: f64,
     kinds: &[&str],
     reference: Option<f64>,
     stacks: &[Stack],
 ) -> Markup {
     let total = |stack: &Stack| stack.parts.iter().sum::<f64>();
-    let max = stacks.iter().map(|stack| total(stack) + stack.spread).fold(0.0, f64::max);
     let right = stacks.iter().map(|stack| text_width(&format::number(total(stack)))).fold(0.0, f64::max) + 12.0;
-    let scale = scale(frame.width - right - 2.0, max);
+    let scale = scale(frame.width - right - 2.0, top);
     let height = LEGEND + stacks.len() as f64 * STEP;
     let hatch = |kind: usize| format!("{}-{}-h{kind}", name.id, frame.name);
     let body = html! {
@@ -50,22 +50,23 @@ pub(in crate::page) fn stacks(
             text.tick x=(n(x + 20.0)) y="15.5" { (label) }
         }
         @for (place, stack) in stacks.iter().enumerate() {
-            @let top = LEGEND + place as f64 * STEP;
-            (marker(stack.style, 7.0, top + 8.0, 4.5))
-            text.head x="18" y=(n(top + 12.0)) { (stack.label) }
+            @let upper = LEGEND + place as f64 * STEP;
+            @let middle = upper + 19.0 + BAR / 2.0;
+            (marker(stack.style, 7.0, upper + 8.0, 4.5))
+            text.head x="18" y=(n(upper + 12.0)) { (stack.label) }
             @for (kind, size) in stack.parts.iter().enumerate() {
                 @if *size > 0.0 {
                     @let x = stack.parts[..kind].iter().sum::<f64>() * scale;
-                    (part(kind, &hatch(kind), x, top + 19.0, size * scale, BAR))
+                    (part(kind, &hatch(kind), x, upper + 19.0, size * scale, BAR))
                 }
             }
             @let end = total(stack) * scale;
             line.error x1=(n(end - stack.spread * scale)) x2=(n(end + stack.spread * scale))
-                y1=(n(top + 19.0 + BAR / 2.0)) y2=(n(top + 19.0 + BAR / 2.0)) {}
-            text.value x=(n(end + stack.spread * scale + 6.0)) y=(n(top + 19.0 + BAR / 2.0 + 4.0)) {
+                y1=(n(middle)) y2=(n(middle)) {}
+            text.value x=(n(end + stack.spread * scale + 6.0)) y=(n(middle + 4.0)) {
                 (format::number(total(stack)))
             }
-            text.small x="0" y=(n(top + 19.0 + BAR + 14.0)) { (sum(kinds, &stack.parts)) }
+            text.small x="0" y=(n(upper + 19.0 + BAR + 14.0)) { (sum(kinds, &stack.parts)) }
         }
         @if let Some(reference) = reference {
             line.dashed x1=(n(reference * scale)) x2=(n(reference * scale)) y1=(n(LEGEND + 17.0)) y2=(n(height - 27.0)) {}
