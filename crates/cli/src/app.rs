@@ -1,6 +1,9 @@
 //! `meshtoll app`.
 
-use crate::args::{AirlineArgs, AirlinePart, App};
+use crate::{
+    args::{AirlineArgs, AirlinePart, App},
+    output::say,
+};
 use anyhow::{Context as _, bail};
 use meshtoll_apps::airline::{self, AirlineService, LoadDataOptions, ServiceOptions};
 use std::fs;
@@ -42,9 +45,12 @@ fn load(options: AirlineArgs) -> anyhow::Result<()> {
         customers: options.customers,
     })
     .context("airline")?;
-    println!(
+    say!(
         "{} customers, {} airports, {} flight segments, {} flights, {} bookings",
-        loaded.customers, loaded.airports, loaded.segments, loaded.flights, loaded.bookings
-    );
-    Ok(())
+        loaded.customers,
+        loaded.airports,
+        loaded.segments,
+        loaded.flights,
+        loaded.bookings
+    )
 }

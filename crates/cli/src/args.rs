@@ -150,12 +150,7 @@ pub(crate) struct Selection {
     /// and the URI needs tls=true. User, password and options of the URI are kept. One server is used:
     /// directConnection=true is added unless the URI says otherwise, since the mesh knows none of a replica set's further
     /// names; name the primary. A password is better given in the variable than as an argument, which other users see.
-    #[arg(
-        long,
-        value_name = "mongodb://HOST:PORT/?tls=true",
-        env = "MESHTOLL_RUN_DATABASE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "mongodb://HOST:PORT/?tls=true", env = "MESHTOLL_RUN_DATABASE", hide_env_values = true)]
     pub(crate) database: Option<String>,
     /// CA of that database's certificate, PEM; default: the public ones
     #[arg(long, value_name = "FILE", requires = "database")]

@@ -8,6 +8,7 @@ mod check;
 mod database;
 mod doctor;
 mod files;
+mod output;
 mod plan;
 mod programs;
 mod progress;
@@ -46,7 +47,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Plan(selection) => plan::plan(&selection),
         Command::Render { selection, pod } => plan::render(&selection, pod.as_deref()),
         Command::Report { run, store, out } => report::report(&run, store.as_deref(), &out),
-        Command::Doctor => Ok(doctor::doctor()),
+        Command::Doctor => doctor::doctor(),
         Command::App(app) => app::run(app).map(|()| ExitCode::SUCCESS),
         Command::Docstore { listen, admin, certificate, key } => {
             let tls = certificate.zip(key).map(|(certificate, key)| meshtoll_docstore::TlsFiles { certificate, key });

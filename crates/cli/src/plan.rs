@@ -1,6 +1,6 @@
 //! `meshtoll plan` and `meshtoll render`: what would run, without running it.
 
-use crate::{args, database, files::read_experiment};
+use crate::{args, database, files::read_experiment, output::say};
 use anyhow::bail;
 use meshtoll_lab::plan::{ExternalDatabase, Plan, Selection, Site};
 use meshtoll_model::{process::Role, topology::ProxyMarking};
@@ -29,7 +29,11 @@ pub(crate) fn marking() -> ProxyMarking {
 fn planned(args: &args::Selection) -> anyhow::Result<Plan> {
     let experiment = read_experiment(&args.experiment)?;
     let database = database::external(args, &experiment.checked.experiment)?;
-    Ok(Plan::new(&experiment.checked, &selection(args, database), Site { marking: marking(), seed: args.seed.unwrap_or(0) })?)
+    Ok(Plan::new(
+        &experiment.checked,
+        &selection(args, database),
+        Site { marking: marking(), seed: args.seed.unwrap_or(0) },
+    )?)
 }
 
 /// Prints pods, processes and cells.
@@ -37,26 +41,26 @@ pub(crate) fn plan(args: &args::Selection) -> anyhow::Result<ExitCode> {
     let plan = planned(args)?;
     for planned in &plan.topologies {
         let topology = &planned.topology;
-        println!("{} on {}", topology.case, topology.subject);
+        say!("{} on {}", topology.case, topology.subject)?;
         for pod in &planned.pods {
-            println!("  pod {:<42} {:<12} {:?} network", pod.spec.name, pod.spec.address, pod.spec.network);
+            say!("  pod {:<42} {:<12} {:?} network", pod.spec.name, pod.spec.address, pod.spec.network)?;
             for process in &pod.processes {
-                println!("    {:<28} {:?}, runs {:?}", process.hop, process.role, process.program);
+                say!("    {:<28} {:?}, runs {:?}", process.hop, process.role, process.program)?;
             }
         }
     }
-    println!();
+    say!("")?;
     let levels: Vec<String> = plan.profile.levels().map(|level| level.to_string()).collect();
-    println!("{} cells: {} topologies × {}", plan.cells.len(), plan.topologies.len(), levels.join(", "));
+    say!("{} cells: {} topologies × {}", plan.cells.len(), plan.topologies.len(), levels.join(", "))?;
     let slice = plan.profile.lead_in + plan.profile.slice;
     let slices = u32::try_from(plan.cells.len()).unwrap_or(u32::MAX).saturating_mul(plan.profile.rounds);
-    println!(
+    say!(
         "{} rounds of slices of {:?} ({:?} of it measured): about {:?}",
         plan.profile.rounds,
         slice,
         plan.profile.slice,
         slice * slices
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -75,8 +79,8 @@ pub(crate) fn render(args: &args::Selection, pod: Option<&str>) -> anyhow::Resul
             }
             for file in process.files.iter().filter(|file| !file.name.ends_with(".pem")) {
                 let topology = &planned.topology;
-                println!("# {} on {}: {}, {}", topology.case, topology.subject, process.hop, file.name);
-                println!("{}", file.contents);
+                say!("# {} on {}: {}, {}", topology.case, topology.subject, process.hop, file.name)?;
+                say!("{}", file.contents)?;
                 printed = true;
             }
         }

@@ -1,5 +1,6 @@
 //! `meshtoll report`, and what `run` writes at its end.
 
+use crate::output::{print, say};
 use anyhow::Context as _;
 use meshtoll_lab::{record::RunRecord, store::Store};
 use std::{
@@ -26,7 +27,6 @@ pub(crate) fn report(run: &str, store: Option<&Path>, out: &Path) -> anyhow::Res
 /// Writes every output of a run and prints its table.
 pub(crate) fn write(record: &RunRecord, out: &Path) -> anyhow::Result<()> {
     let written = meshtoll_report::write_all(record, out)?;
-    print!("{}", meshtoll_report::terminal::terminal(&meshtoll_report::results::results(record)));
-    println!("\nReport: {}", written.html.display());
-    Ok(())
+    print(format_args!("{}", meshtoll_report::terminal::terminal(&meshtoll_report::results::results(record))))?;
+    say!("\nReport: {}", written.html.display())
 }

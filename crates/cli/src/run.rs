@@ -5,6 +5,7 @@ use crate::{
     args::RunArgs,
     database,
     files::{ReadExperiment, read_experiment},
+    output::say,
     plan, programs,
     progress::Progress,
     report,
@@ -118,11 +119,11 @@ fn conclude(args: &RunArgs, id: &RunId, store: &Store, outcome: Result<Outcome, 
 
 /// Leaves the testbed up until somebody asks to stop.
 fn keep(run: &mut Run<'_>) -> anyhow::Result<()> {
-    println!("The testbed is up. To enter a pod, in another terminal:");
+    say!("The testbed is up. To enter a pod, in another terminal:")?;
     for (pod, command) in run.enter_commands()? {
-        println!("  {pod:<40} {command}");
+        say!("  {pod:<40} {command}")?;
     }
-    println!("Ctrl-C ends it.");
+    say!("Ctrl-C ends it.")?;
     while !run.interruption().wait(Duration::from_secs(3600)) {}
     Ok(())
 }

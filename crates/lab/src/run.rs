@@ -284,7 +284,9 @@ impl<'a> Run<'a> {
         self.plan.profile.lead_in + self.plan.profile.slice
     }
 
-    fn explain(&self, index: usize, source: RunningError) -> RunError {
+    fn explain(&mut self, index: usize, source: RunningError) -> RunError {
+        // A process that has died is why others do not answer.
+        let source = self.testbed.check_alive().err().map_or(source, RunningError::from);
         failed(&self.cells[index].case, &self.cells[index].subject, source, self.interruption)
     }
 

@@ -65,9 +65,15 @@ fn privileges() -> Result<String, (String, String)> {
     let root = geteuid().is_root();
     let (user, found) = if root { (CloneFlags::empty(), "root") } else { (CloneFlags::CLONE_NEWUSER, "rootless") };
     let flags = user | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
-    let mut attempt = Command::new("true");
-    // SAFETY: a single system call.
-    unsafe { attempt.pre_exec(move || Ok(unshare(flags)?)) };
+    // The child ends before it would execute this, so that it need not exist.
+    let mut attempt = Command::new("/");
+    // SAFETY: two system calls.
+    unsafe {
+        attempt.pre_exec(move || {
+            unshare(flags)?;
+            libc::_exit(0)
+        })
+    };
     match attempt.status() {
         Ok(_) => Ok(found.to_owned()),
         Err(error) => {

@@ -191,17 +191,17 @@ mod tests {
         /// What the driver reads from the rewritten URI is what it read from the given one, but for the host.
         #[test]
         fn nothing_but_the_host_changes(
-            user in proptest::option::of(("[a-z0-9%40]{1,8}", proptest::option::of("[a-zA-Z0-9._~-]{0,12}"))),
+            user in proptest::option::of(("[a-z0-9]{1,4}(%40|%3A)?", proptest::option::of("[a-zA-Z0-9._~-]{0,6}(%2F|%3F)?"))),
             host in "[a-z]{1,8}(\\.[a-z]{1,8}){0,2}(:[1-9][0-9]{0,3})?",
             database in proptest::option::of("[a-z]{0,6}"),
-            app in "[a-zA-Z0-9%40?/@]{1,9}",
+            app in "[a-zA-Z0-9]{1,5}(%40|@|/|:)?",
         ) {
             let user = user.map_or_else(String::new, |(name, password)| {
                 format!("{name}{}@", password.map_or_else(String::new, |password| format!(":{password}")))
             });
             let database = database.map_or_else(String::new, |name| format!("/{name}"));
             let given = format!("mongodb://{user}{host}{database}?tls=true&appName={app}");
-            let Ok(mut before) = ConnectionString::parse(&given) else { return Ok(()) };
+            let mut before = ConnectionString::parse(&given).unwrap();
             let after = ConnectionString::parse(rewritten(&given).unwrap().uri).unwrap();
             let expected = ServerAddress::Tcp { host: "airline.mongodb.example".into(), port: Some(27017) };
             before.host_info = HostInfo::HostIdentifiers(vec![expected]);

@@ -42,7 +42,7 @@ fn head() -> Markup {
     let columns = [
         "busy",
         "hops",
-        "load generator",
+        "load",
         "testbed",
         "foreign",
         "kernel threads",
@@ -52,7 +52,7 @@ fn head() -> Markup {
         "closure with interrupts",
         "unattributed kernel",
         "stolen",
-        "disturbed slices",
+        "slices disturbed",
     ];
     html! { tr { th scope="col" { "case" } @for column in columns { th scope="col" { (column) } } } }
 }
@@ -72,7 +72,7 @@ fn row(results: &Results, cell: &Cell, machine: &Machine) -> Markup {
             td { (closure(machine.closure_with_interrupts)) }
             td { (format::number(machine.unattributed_kernel)) }
             td { (percent(cell.disturbance.steal_share)) }
-            td { (cell.disturbance.slices) " of " (cell.slices) }
+            td { (cell.disturbance.slices) "/" (cell.slices) }
         }
     }
 }
