@@ -38,6 +38,12 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let experiment = read_experiment(&args.selection.experiment)?;
     fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let out = args.out.canonicalize().with_context(|| format!("cannot find {}", args.out.display()))?;
+    anyhow::ensure!(
+        !Sandbox::is_private(&out),
+        "--out {} would vanish with the run, which covers /dev/shm with a file system of its own: name another folder",
+        args.out.display()
+    );
     let database = database::external(&args.selection, &experiment.checked.experiment)?;
     // It has to stay where there is a way to the database.
     let outlet = database.as_ref().map(database::outlet).transpose()?;

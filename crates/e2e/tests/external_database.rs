@@ -43,8 +43,11 @@ fn main() -> ExitCode {
 struct Database {
     address: SocketAddr,
     files: TempDir,
-    child: Child,
+    _process: Ended,
 }
+
+/// A process that ends with its test.
+struct Ended(Child);
 
 impl Database {
     fn ca(&self) -> PathBuf {
@@ -56,10 +59,10 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for Ended {
     fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 }
 
@@ -88,7 +91,7 @@ fn docstore() -> Database {
         .current_dir(files.path())
         .spawn()
         .unwrap();
-    let database = Database { address, files, child };
+    let database = Database { address, files, _process: Ended(child) };
     wait_until("docstore accepts", || TcpStream::connect(address).is_ok());
     database
 }
@@ -104,16 +107,17 @@ fn ferretdb() -> Database {
     assert!(built.success(), "`go build` in tools/ferretdb failed: {built}");
     let files = certificates();
     fs::create_dir(files.path().join("state")).unwrap();
-    let mut child = Command::new(program)
+    let child = Command::new(program)
         .args(["--listen", "127.0.0.1:0", "--certificate", "certificate.pem", "--key", "key.pem", "--state", "state"])
         .current_dir(files.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut process = Ended(child);
     let mut address = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-    Database { address: address.trim().parse().unwrap(), files, child }
+    BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    Database { address: address.trim().parse().unwrap(), files, _process: process }
 }
 
 /// Runs the experiment on the database, and looks at what the report says.
@@ -128,7 +132,7 @@ fn measures(start: fn() -> Database) -> Result<(), Failed> {
 
     let json = fs::read_to_string(out.path().join("results.json"))?;
     let results: serde_json::Value = serde_json::from_str(&json)?;
-    let label = results.pointer("/setting/database").and_then(serde_json::Value::as_str);
+    let label = results.pointer("/run/database").and_then(serde_json::Value::as_str);
     assert_eq!(label, Some(database.address.to_string().as_str()));
     for file in fs::read_dir(out.path())? {
         let path = file?.path();
@@ -172,14 +176,15 @@ fn refused() -> Result<(), Failed> {
 
 /// However the run ends: here, it has no time to end anything itself.
 fn ends_with_the_run() -> Result<(), Failed> {
-    let (database, out) = (docstore(), tempfile::tempdir()?);
-    let mut outer = run(small_experiment().path(), out.path())
+    let (database, experiment, out) = (docstore(), small_experiment(), tempfile::tempdir()?);
+    let outer = run(experiment.path(), out.path())
         .args(["--cases", "bypass", "--keep", "--database", &database.uri(), "--database-ca"])
         .arg(database.ca())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let children = format!("/proc/{0}/task/{0}/children", outer.id());
+    let mut outer = Ended(outer);
+    let children = format!("/proc/{0}/task/{0}/children", outer.0.id());
     let children = || -> Vec<i32> {
         let pids = fs::read_to_string(&children).unwrap();
         pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
@@ -187,8 +192,8 @@ fn ends_with_the_run() -> Result<(), Failed> {
     // The way out and the sandbox.
     wait_until("both children run", || children().len() == 2);
     let children: Vec<OwnedFd> = children().into_iter().map(pidfd).collect();
-    outer.kill()?;
-    outer.wait()?;
+    outer.0.kill()?;
+    outer.0.wait()?;
     for child in &children {
         let timeout = PollTimeout::try_from(DEADLINE)?;
         assert_eq!(poll(&mut [PollFd::new(child.as_fd(), PollFlags::POLLIN)], timeout)?, 1, "a child lives on");

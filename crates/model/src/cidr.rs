@@ -44,11 +44,17 @@ impl Cidr {
         if prefix > 32 {
             return Err(CidrError::Prefix(prefix.to_string()));
         }
-        let first = Ipv4Addr::from_bits(network.to_bits() & mask(prefix));
-        if first != network {
-            return Err(CidrError::HostBits { address: network, prefix, network: first });
+        let range = Self::around(network, prefix);
+        if range.network != network {
+            return Err(CidrError::HostBits { address: network, prefix, network: range.network });
         }
-        Ok(Self { network, prefix })
+        Ok(range)
+    }
+
+    /// The range of `prefix` bits (at most 32) that `address` is in.
+    pub const fn around(address: Ipv4Addr, prefix: u8) -> Self {
+        let prefix = if prefix > 32 { 32 } else { prefix };
+        Self { network: Ipv4Addr::from_bits(address.to_bits() & mask(prefix)), prefix }
     }
 
     /// Its first address.
@@ -72,8 +78,8 @@ impl Cidr {
     }
 }
 
-fn mask(prefix: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)
+const fn mask(prefix: u8) -> u32 {
+    if prefix == 0 { 0 } else { u32::MAX << (32 - prefix) }
 }
 
 impl FromStr for Cidr {

@@ -10,8 +10,10 @@
 #![doc = include_str!("interception.nft")]
 //! ```
 
-use meshtoll_model::topology::{ADMIN_PORT, INBOUND_PORT, OUTBOUND_PORT, PROXY_MARK, PROXY_UID, ProxyMarking};
-use std::{fmt, net::Ipv4Addr};
+use meshtoll_model::{
+    cidr::Cidr,
+    topology::{ADMIN_PORT, INBOUND_PORT, OUTBOUND_PORT, PROXY_MARK, PROXY_UID, ProxyMarking},
+};
 
 /// Ports of a pod that are never redirected: the proxy's administration, agent metrics, health and Prometheus.
 const PROXY_PORTS: [u16; 4] = [ADMIN_PORT, 15020, 15021, 15090];
@@ -78,42 +80,10 @@ impl Interception {
     }
 }
 
-/// A block of IPv4 addresses, `ADDRESS/PREFIX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Cidr {
-    address: Ipv4Addr,
-    prefix: u8,
-}
-
-impl Cidr {
-    /// The block of `prefix` bits (at most 32) that `address` is in.
-    pub const fn around(address: Ipv4Addr, prefix: u8) -> Self {
-        let prefix = if prefix > 32 { 32 } else { prefix };
-        let mask = if prefix == 0 { 0 } else { u32::MAX << (32 - prefix) };
-        Self { address: Ipv4Addr::from_bits(address.to_bits() & mask), prefix }
-    }
-
-    /// Whether `address` is in the block.
-    pub fn contains(self, address: Ipv4Addr) -> bool {
-        Self::around(address, self.prefix) == self
-    }
-
-    /// Number of bits that all its addresses share.
-    pub fn prefix(self) -> u8 {
-        self.prefix
-    }
-}
-
-impl fmt::Display for Cidr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
 
     fn interception(marking: ProxyMarking) -> Interception {
         Interception {
@@ -133,20 +103,5 @@ mod tests {
         let by_uid = interception(ProxyMarking::Uid).ruleset();
         let by_mark = interception(ProxyMarking::SocketMark).ruleset();
         assert_eq!(by_uid.replace("meta skuid", "meta mark"), by_mark);
-    }
-
-    #[test]
-    fn blocks_are_written_as_nft_reads_them() {
-        assert_eq!(Cidr::around(Ipv4Addr::new(10, 88, 3, 4), 16).to_string(), "10.88.0.0/16");
-        assert_eq!(Cidr::around(Ipv4Addr::new(10, 88, 3, 4), 0).to_string(), "0.0.0.0/0");
-    }
-
-    proptest! {
-        #[test]
-        fn a_block_has_the_addresses_that_share_its_prefix(bits: u32, other: u32, prefix in 0_u8..=32) {
-            let block = Cidr::around(Ipv4Addr::from_bits(bits), prefix);
-            let shared = (bits ^ other).leading_zeros() >= prefix.into();
-            prop_assert_eq!(block.contains(Ipv4Addr::from_bits(other)), shared);
-        }
     }
 }

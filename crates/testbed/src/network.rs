@@ -1,9 +1,7 @@
 //! The node: the sandbox's own network namespace, which routes between the mesh and the world outside of it.
 
-use crate::{
-    interception::Cidr,
-    tools::{IP, ToolError},
-};
+use crate::tools::{IP, ToolError};
+use meshtoll_model::cidr::Cidr;
 use nix::sched::{CloneFlags, setns};
 use std::{
     fs, io,

@@ -60,7 +60,7 @@ pub enum PodError {
         /// The address.
         address: Ipv4Addr,
         /// The network's block.
-        network: crate::interception::Cidr,
+        network: meshtoll_model::cidr::Cidr,
     },
     /// `ip` or `nft` failed.
     #[error("cannot connect pod `{name}`")]

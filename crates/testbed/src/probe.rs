@@ -8,6 +8,10 @@
 //! | machine busy | wall time × CPUs − idle − stolen, idle from `/proc/stat` | 10 ms; idle is counted exactly by a tickless kernel |
 //! | kernel threads | `/proc/PID/schedstat` | ns |
 //! | foreign processes | `/proc/PID/stat`, with ended children | 10 ms a process |
+//! | all tasks together | `cpuacct.usage` of the root control group (version 1 only) | ns |
+//!
+//! Processes, kernel threads and foreign processes add up to all tasks. Busy is more than that by the time in which no task runs:
+//! see [`MachineTimes::outside_tasks`]. `cargo run --release --example closure` shows both on a machine.
 
 mod host;
 mod machine;

@@ -25,7 +25,9 @@ impl fmt::Debug for ExternalUri {
 #[derive(Debug, thiserror::Error)]
 pub enum ExternalUriError {
     /// The name has to be looked up in DNS for further names, which only that DNS knows.
-    #[error("a mongodb+srv:// URI cannot be used: write mongodb://HOST:PORT/?tls=true with one of the hosts that it stands for")]
+    #[error(
+        "a mongodb+srv:// URI cannot be used: write mongodb://HOST:PORT/?tls=true with one of the hosts that it stands for"
+    )]
     Srv,
     /// The driver does not understand it.
     #[error("the database's URI is wrong: write mongodb://HOST:PORT/?tls=true, with `%`-escapes in user and password")]
@@ -37,13 +39,19 @@ pub enum ExternalUriError {
     #[error("the database's URI names a Unix domain socket: write mongodb://HOST:PORT/?tls=true")]
     UnixSocket,
     /// The mesh routes by the server name in TLS, and without it by nothing.
-    #[error("the database's URI does not ask for TLS: add tls=true, as the mesh routes by the name in the TLS handshake")]
+    #[error(
+        "the database's URI does not ask for TLS: add tls=true, as the mesh routes by the name in the TLS handshake"
+    )]
     NoTls,
     /// It asks for TLS that proves nothing.
-    #[error("the database's URI turns the check of the certificate off: leave the option out, and name the certificate's CA")]
+    #[error(
+        "the database's URI turns the check of the certificate off: leave the option out, and name the certificate's CA"
+    )]
     Insecure,
     /// A file is named, which would be looked for where the application runs.
-    #[error("the database's URI has {0}: leave it out; a CA is named beside the URI, and client certificates are not supported")]
+    #[error(
+        "the database's URI has {0}: leave it out; a CA is named beside the URI, and client certificates are not supported"
+    )]
     File(&'static str),
 }
 
@@ -125,7 +133,8 @@ mod tests {
 
     #[test]
     fn the_host_is_replaced_and_the_rest_stays() {
-        let uri = rewritten("mongodb://ada:l%40ce@db.example.com:27018/admin?tls=true&authMechanism=SCRAM-SHA-256").unwrap();
+        let uri =
+            rewritten("mongodb://ada:l%40ce@db.example.com:27018/admin?tls=true&authMechanism=SCRAM-SHA-256").unwrap();
         assert_eq!(uri.address, "db.example.com:27018");
         assert_eq!(
             uri.uri,
@@ -143,7 +152,11 @@ mod tests {
         for shown in [&uri.address, &format!("{uri:?}")] {
             assert!(!shown.contains("ada") && !shown.contains("lovelace"), "{shown}");
         }
-        for wrong in ["mongodb://ada:lovelace@db/", "mongodb://ada:lovelace@a,b/?tls=true", "mongodb://ada:lovelace@:x/?tls=true"] {
+        for wrong in [
+            "mongodb://ada:lovelace@db/",
+            "mongodb://ada:lovelace@a,b/?tls=true",
+            "mongodb://ada:lovelace@:x/?tls=true",
+        ] {
             let error = whole(&rewritten(wrong).unwrap_err());
             assert!(!error.contains("lovelace"), "{error}");
         }

@@ -14,12 +14,7 @@ use meshtoll_model::{
 };
 use meshtoll_policy::{compile_gateway, compile_sidecar};
 use meshtoll_subjects::{ProxyContext, Subject, nginx};
-use meshtoll_testbed::{
-    dns::Zone,
-    interception::{Cidr, Interception},
-    network::Network,
-    pod::PodSpec,
-};
+use meshtoll_testbed::{dns::Zone, interception::Interception, network::Network, pod::PodSpec};
 use std::{net::SocketAddr, time::Duration};
 
 /// How long workload certificates are valid: longer than any run, since nothing rotates them yet.
@@ -117,12 +112,7 @@ impl Maker<'_> {
         let mut spec = self.pod(service.name.as_str(), Network::Mesh, service.pod_ip);
         spec.interception = Some(Interception {
             inbound_ports_excluded: Vec::new(),
-            excluded_outbound: self
-                .case
-                .exclude_outbound_ip_ranges
-                .iter()
-                .map(|range| Cidr::around(range.network(), range.prefix()))
-                .collect(),
+            excluded_outbound: self.case.exclude_outbound_ip_ranges.clone(),
             marking: self.topology.proxy_marking,
         });
         Ok(PlannedPod { spec, processes: vec![sidecar, self.service(service)] })
@@ -209,11 +199,7 @@ impl Maker<'_> {
             // Its standard input is the way to the database: see `Running::bring_up`.
             Some(_) => ProcessSpec {
                 ready: Ready::Http { port: database::ADMIN_PORT, path: "/healthz".to_owned() },
-                ..meshtoll(
-                    "database/relay",
-                    Role::Database,
-                    &["relay", "--listen", &listen, "--admin", &admin],
-                )
+                ..meshtoll("database/relay", Role::Database, &["relay", "--listen", &listen, "--admin", &admin])
             },
         };
         Ok(PlannedPod {

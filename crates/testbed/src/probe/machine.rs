@@ -30,6 +30,12 @@ impl MachineTimes {
         self.capacity.since(self.idle + self.steal)
     }
 
+    /// The part of busy in which no task ran, where it can be told: interrupts and the idle loop, on the way out of idle and back.
+    /// Nothing when the machine is saturated, but 5 to 10 % of busy at light load, some 2 µs a wake-up.
+    pub fn outside_tasks(&self) -> Option<Nanos> {
+        self.tasks.map(|tasks| self.busy().since(tasks))
+    }
+
     /// What was spent since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -1,6 +1,7 @@
 //! The cases: each is a run of a testbed inside a sandbox.
 
 use meshtoll_model::{
+    cidr::Cidr,
     process::{ConfigFile, ProcessSpec, Program, Ready, Role, RunAs},
     topology::{PROXY_MARK, ProxyMarking},
     units::Nanos,
@@ -8,7 +9,7 @@ use meshtoll_model::{
 use meshtoll_testbed::{
     Testbed, TestbedError,
     dns::Zone,
-    interception::{Cidr, Interception},
+    interception::Interception,
     network::Network,
     pod::{PodId, PodSpec},
     probe::{HostTasks, MachineTimes},
@@ -44,12 +45,14 @@ pub(crate) const NAMES: &[&str] = &[
     "machine",
 ];
 
+/// Cases that need more than one uid.
+pub(crate) const NEEDS_ROOT: &[&str] = &["interception_by_uid"];
+
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(name: &str, sandbox: Sandbox) -> Result {
     match name {
         "exchange" => exchange(sandbox),
-        "interception_by_uid" if sandbox.is_rootless() => Ok(()),
         "interception_by_uid" => interception(sandbox, ProxyMarking::Uid),
         "interception_by_mark" => interception(sandbox, ProxyMarking::SocketMark),
         "dns" => dns(sandbox),

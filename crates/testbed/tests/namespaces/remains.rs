@@ -16,13 +16,13 @@ use nix::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
-    fs,
+    fs::{self, File},
     io::{BufRead as _, BufReader, Read as _},
     os::{
         fd::{AsFd as _, FromRawFd as _, OwnedFd},
         unix::process::{CommandExt as _, ExitStatusExt as _},
     },
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -115,7 +115,9 @@ pub(crate) fn panicking(sandbox: Sandbox) -> Result<(), Problem> {
 /// A case that rests.
 struct Run {
     child: Child,
-    stdout: BufReader<std::process::ChildStdout>,
+    /// Held here, since `Child::wait` would close it.
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
     about: About,
 }
 
@@ -131,7 +133,8 @@ impl Run {
         if line.is_empty() {
             return Err(format!("{case} did not start: {}", complaints(&mut child)).into());
         }
-        Ok(Self { about: serde_json::from_str(&line)?, child, stdout })
+        let stdin = child.stdin.take();
+        Ok(Self { about: serde_json::from_str(&line)?, child, stdin, stdout })
     }
 
     fn outer(&self) -> Pid {
@@ -139,7 +142,7 @@ impl Run {
     }
 
     fn say_goodbye(&mut self) -> Result<(), Failed> {
-        drop(self.child.stdin.take());
+        drop(self.stdin.take());
         Ok(())
     }
 
@@ -194,6 +197,8 @@ fn ends(
     let processes = run.all();
     let watched: Vec<OwnedFd> = processes.iter().map(|pid| pidfd_open(*pid)).collect::<Result<_, _>>()?;
     let namespaces: BTreeSet<String> = processes.iter().flat_map(|pid| foreign_namespaces(*pid)).collect();
+    // The kernel gives numbers of namespaces out again, but not while they are held.
+    let _held: Vec<Vec<File>> = processes.iter().map(|pid| hold_namespaces(*pid)).collect::<Result<_, _>>()?;
     if namespaces.len() < 6 {
         return Err(format!("the run should have namespaces of its own, not only {namespaces:?}").into());
     }
@@ -241,6 +246,11 @@ fn entered(runner: &Runner) -> Result<(), Failed> {
     } else {
         Err(format!("{:?}: {text}{}", command, String::from_utf8_lossy(&output.stderr)).into())
     }
+}
+
+fn hold_namespaces(pid: i32) -> Result<Vec<File>, Failed> {
+    let links = fs::read_dir(format!("/proc/{pid}/ns"))?;
+    links.map(|link| Ok(File::open(link?.path())?)).collect()
 }
 
 /// Namespaces of a process that are not this one's.
