@@ -39,9 +39,9 @@ fn check_names_file_line_column_and_field_of_whatever_is_wrong() {
         let name = folder.unwrap().file_name().into_string().unwrap();
         let folder = format!("{fixtures}/{name}");
         let expected = fs::read_to_string(workspace().join(&folder).join("expected.txt")).unwrap();
-        let expected: Vec<String> = expected.lines().map(|line| format!("{folder}/{line}")).collect();
         let said = refusal(1, &format!("check {folder}"));
-        assert_eq!(said, format!("error: {}\n", expected.join("\n")), "{name}");
+        // What is expected names files as seen from the folder.
+        assert_eq!(said.replace(&format!("{folder}/"), ""), format!("error: {}\n", expected.trim_end()), "{name}");
         for line in said.trim_start_matches("error: ").lines() {
             assert!(names_a_place(line), "{name}: no FILE:LINE:COLUMN: FIELD: in {line:?}");
         }
