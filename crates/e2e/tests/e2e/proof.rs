@@ -141,10 +141,12 @@ fn a_gateway_that_one_sidecar_bypasses_is_refuted() {
         let (gateway, database) =
             (address(plan, "gateway-envoy-egress-gateway"), address(plan, "gateway-envoy-database"));
         format!(
-            "table ip detour {{ chain output {{
-                type nat hook output priority -110
-                ip daddr {gateway} tcp dport 443 dnat to {database}:27017
-            }} }}"
+            "table ip detour {{
+                chain output {{
+                    type nat hook output priority -110;
+                    ip daddr {gateway} tcp dport 443 dnat to {database}:27017
+                }}
+            }}"
         )
     };
     detoured("gateway", detour, &[LAST_HOP, THROUGH_GATEWAY]);
