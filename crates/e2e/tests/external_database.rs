@@ -26,11 +26,18 @@ const NAME: &str = "airline.mongodb.example";
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    // One run at a time, also beside those of the other test binaries: FerretDB reads whole collections for a query, which
+    // takes too long where it has to share the machine.
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let lock = fs::File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e.lock")).unwrap();
+    if !arguments.list {
+        lock.lock().unwrap();
+    }
     let no_go = Command::new("go").arg("version").output().is_err();
     let trials = vec![
-        Trial::test("a_run_uses_docstore_outside", || measures(docstore)),
-        Trial::test("a_run_uses_ferretdb_outside", || measures(ferretdb)).with_ignored_flag(no_go),
+        Trial::test("a_run_uses_docstore_outside", || measures(docstore, "2")),
+        Trial::test("a_run_uses_ferretdb_outside", || measures(ferretdb, "1")).with_ignored_flag(no_go),
         Trial::test("an_unreachable_database_is_told", unreachable),
         Trial::test("a_certificate_of_another_authority_is_refused", wrong_authority),
         Trial::test("what_cannot_be_routed_is_refused", refused),
@@ -121,11 +128,11 @@ fn ferretdb() -> Database {
 }
 
 /// Runs the experiment on the database, and looks at what the report says.
-fn measures(start: fn() -> Database) -> Result<(), Failed> {
+fn measures(start: fn() -> Database, clients: &str) -> Result<(), Failed> {
     let database = start();
     let (experiment, out) = (small_experiment(), tempfile::tempdir().unwrap());
     let output = run(experiment.path(), out.path())
-        .args(["--cases", "sidecar", "--database", &database.uri(), "--database-ca"])
+        .args(["--cases", "sidecar", "--clients", clients, "--database", &database.uri(), "--database-ca"])
         .arg(database.ca())
         .output()?;
     succeeded(&output)?;
@@ -156,7 +163,7 @@ fn wrong_authority() -> Result<(), Failed> {
     let (database, other) = (docstore(), certificates());
     let out = tempfile::tempdir()?;
     let output = run(small_experiment().path(), out.path())
-        .args(["--cases", "bypass", "--database", &database.uri(), "--database-ca"])
+        .args(["--cases", "bypass", "--clients", "2", "--database", &database.uri(), "--database-ca"])
         .arg(other.path().join("ca.pem"))
         .output()?;
     failed_with(&output, &format!("the database at {NAME}:27017 does not answer"))
@@ -178,7 +185,7 @@ fn refused() -> Result<(), Failed> {
 fn ends_with_the_run() -> Result<(), Failed> {
     let (database, experiment, out) = (docstore(), small_experiment(), tempfile::tempdir()?);
     let outer = run(experiment.path(), out.path())
-        .args(["--cases", "bypass", "--keep", "--database", &database.uri(), "--database-ca"])
+        .args(["--cases", "bypass", "--clients", "2", "--keep", "--database", &database.uri(), "--database-ca"])
         .arg(database.ca())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -213,7 +220,7 @@ fn run(experiment: &Path, out: &Path) -> Command {
     command
         .arg("run")
         .arg(experiment)
-        .args(["--clients", "2", "--rates", "0", "--rounds", "1", "--slice", "500ms", "--out"])
+        .args(["--rates", "0", "--rounds", "1", "--slice", "500ms", "--out"])
         .arg(out)
         .current_dir(workspace());
     command
@@ -225,6 +232,7 @@ fn succeeded(output: &Output) -> Result<(), Failed> {
 
 fn failed_with(output: &Output, reason: &str) -> Result<(), Failed> {
     let told = told(output);
+    // Credentials of the URIs that hold any.
     let as_expected = output.status.code() == Some(1) && told.contains(reason) && !told.contains("lovelace");
     if as_expected { Ok(()) } else { Err(format!("`{reason}` was expected of:\n{told}").into()) }
 }
@@ -264,8 +272,11 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The binary, which cargo puts beside the folder of the tests.
+/// The binary: `MESHTOLL_BIN`, or beside the folder of the tests, where cargo puts it.
 fn meshtoll() -> PathBuf {
+    if let Some(named) = env::var_os("MESHTOLL_BIN") {
+        return named.into();
+    }
     let folder = env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned();
     let program = folder.join("meshtoll");
     assert!(program.is_file(), "there is no {}: build it first, with the tests' profile", program.display());

@@ -1,5 +1,7 @@
 //! The whole, from the outside: see the crate's documentation.
 
+#![allow(clippy::unwrap_used, reason = "clippy allows it in tests, and does not see that this program is one")]
+
 mod cleanup;
 mod commands;
 mod host;
