@@ -1,6 +1,10 @@
 //! The whole, from the outside: see the crate's documentation.
 
-#![allow(clippy::unwrap_used, reason = "clippy allows it in tests, and does not see that this program is one")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "clippy allows both in tests, and does not see that this program is one"
+)]
 
 mod cleanup;
 mod commands;
