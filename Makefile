@@ -28,7 +28,10 @@ lint:
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	.tools/bin/cargo-deny --all-features check bans licenses sources
 
-unit: build
+# One build for binaries and tests: with a build of the binary alone first, dependencies would be built twice, since
+# tests ask for more of their features.
+unit:
+	$(CARGO) build --release --locked --workspace --bins --tests
 	$(CARGO) test --release --locked --workspace
 
 # Needs the RustSec database, which is fetched from a host that closed networks do not reach.
