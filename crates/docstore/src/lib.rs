@@ -2,7 +2,8 @@
 //! memory, cheap enough that the hops before it are what a measurement sees.
 //!
 //! In scope: the commands, filters, updates and aggregation stages that an application's driver needs, with MongoDB's own
-//! answers; indexes; and a record of who connected and how ([`stats`]), which proves the path that traffic took.
+//! answers; indexes; and a record of who connected and how ([`stats`]), which proves the path that traffic took. A
+//! [`relay`] keeps that record where the database is another.
 //!
 //! Out of scope: durability, replication, transactions, change streams, authentication, authorization, collation,
 //! regular expressions, expressions beyond field paths, Decimal128 and the deprecated BSON types, compression. What is out of scope

@@ -67,6 +67,8 @@ fn config<'a>(proxy: &SniProxy<'_>, names: impl Iterator<Item = &'a str>) -> Str
     let access_log = if proxy.settings.access_log { "access.log connection" } else { "off" };
     format!(
         r#"load_module /usr/lib/nginx/modules/ngx_stream_module.so;
+# Where it runs as root, in a user namespace, there is no other user to whom it could give its folders.
+user root;
 daemon off;
 master_process off;
 worker_processes 1;

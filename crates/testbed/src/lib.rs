@@ -5,7 +5,7 @@
 //! of its own. Whatever ends it, even SIGKILL, ends all of it, because nothing of it is in the host's namespaces.
 //!
 //! ```text
-//! host     outer process: forwards signals, waits
+//! host     outer process: forwards signals, waits; beside it an [outlet], where the database runs elsewhere
 //! sandbox   └ init (PID 1): reaps            network namespace "node": routes mesh 10.44/16 ↔ world 10.88/16
 //!              └ lab: builds the testbed      ├ DNS server
 //!                 ├ pod "booking"             network + mount namespace, eth0 on bridge `mesh`, interception

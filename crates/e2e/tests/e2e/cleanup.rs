@@ -3,10 +3,12 @@
 use crate::{
     host::{Host, Traces},
     outputs::open,
+    results::Results,
     running::{Ended, Running, run},
     support::{alone, meshtoll, stdout},
 };
 use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -23,7 +25,11 @@ struct Watched {
 impl Watched {
     fn start(arguments: &str) -> Self {
         let (before, folder) = (Host::look(), tempfile::tempdir().unwrap());
-        let run = Running::start(Path::new("egress"), arguments, &folder.path().join("out"));
+        let temporary = folder.path().join("temporary");
+        fs::create_dir(&temporary).unwrap();
+        let mut command = meshtoll();
+        command.env("TMPDIR", temporary);
+        let run = Running::start_as(command, Path::new("egress"), arguments, &folder.path().join("out"));
         Self { run, before, folder }
     }
 
@@ -35,7 +41,7 @@ impl Watched {
         let ended = self.run.end();
         traces.until_gone();
         assert_eq!(Host::look(), self.before);
-        assert_eq!(fs::read_dir(self.folder.path()).unwrap().count(), 1, "something is written beside --out");
+        assert_eq!(fs::read_dir(self.folder.path().join("temporary")).unwrap().count(), 0, "temporary files are left");
         (ended, self.folder)
     }
 }
@@ -86,11 +92,7 @@ fn after_ctrl_c_with_what_was_measured_in_the_store() {
     let out = folder.path().join("out");
     let slices = slices(&out);
     assert!((2..20).contains(&slices), "{slices} slices of 20");
-    let report = meshtoll().args(["report", "latest", "--out"]).arg(&out).output().unwrap();
-    assert!(report.status.success(), "{report:?}");
-    assert!(stdout(&report).contains("bypass"), "{report:?}");
-    let results = crate::results::Results::read(&out);
-    assert_eq!(results.0["run"]["ended"], serde_json::Value::Null, "a run that was cut off has no end");
+    let results = reports(&out);
     let counted: i64 = results.cells().iter().map(|cell| cell["slices"].as_i64().unwrap()).sum();
     assert_eq!(counted, slices);
     assert_eq!(results.refuted(), []);
@@ -121,7 +123,9 @@ fn after_sigkill_of_the_outer_process() {
     watched.run.until_told(" 10 %  ");
     let (ended, folder) = watched.ends(|run| kill(run.outer(), Signal::SIGKILL).unwrap());
     assert_eq!(ended.signal, Some(Signal::SIGKILL as i32));
-    assert!(slices(&folder.path().join("out")) >= 2, "every finished slice is in the store");
+    let out = folder.path().join("out");
+    assert!(slices(&out) >= 2, "every finished slice is in the store");
+    reports(&out);
 }
 
 #[test]
@@ -145,6 +149,16 @@ fn a_second_run_into_the_same_folder_is_stored_beside_the_first() {
         .query_row("SELECT count(*) FROM run WHERE ended IS NOT NULL", [], |row| row.get(0))
         .unwrap();
     assert_eq!(runs, 2);
+}
+
+/// Makes the report of a run that was cut off.
+fn reports(out: &Path) -> Results {
+    let report = meshtoll().args(["report", "latest", "--out"]).arg(out).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    assert!(stdout(&report).contains("bypass"), "{report:?}");
+    let results = Results::read(out);
+    assert_eq!(results.0["run"]["ended"], Value::Null, "a run that was cut off has no end");
+    results
 }
 
 /// Slices in the store.

@@ -33,7 +33,7 @@ fn loaded() -> &'static Path {
     static OUT: OnceLock<PathBuf> = OnceLock::new();
     OUT.get_or_init(|| {
         let out = emptied("loaded");
-        run(Path::new(EGRESS), &format!("--clients 20 --rounds 3 --slice 1s --seed {SEED}"), &out).with(0);
+        run(Path::new(EGRESS), &format!("--clients 20 --rounds 5 --slice 1s --seed {SEED}"), &out).with(0);
         out
     })
 }
@@ -111,26 +111,35 @@ fn every_claim_about_every_path_holds() {
 }
 
 /// Each case adds a hop, or work to a hop, to the one before it: its CPU time a transaction has to be more.
+///
+/// It is taken as a multiple of the application's and the database's, which do the same in every case: whatever else slows the
+/// machine's CPUs down for a moment slows both down. That matters for mutual TLS, whose toll is a few percent.
 #[test]
 fn mesh_cpu_rises_from_case_to_case() {
     let _alone = alone();
     let results = Results::read(loaded());
-    let micros = CASES.map(|case| number(&results.cell(case, "clients", 20)["cpu"]["mesh"]["micros"]));
-    assert!(micros.windows(2).all(|pair| pair[0] < pair[1]), "µs a transaction of {CASES:?}: {micros:?}");
+    let multiples = CASES.map(|case| {
+        let cpu = &results.cell(case, "clients", 20)["cpu"];
+        let micros = |part: &str| number(&cpu[part]["micros"]);
+        micros("mesh") / (micros("application") + micros("database"))
+    });
+    assert!(multiples.is_sorted_by(|less, more| less < more), "{CASES:?}: {multiples:.3?}");
 }
 
-/// What processes are charged with is what the machine was busy with: within 5 %, with the kernel's interrupts, of which
-/// some are inside of the processes' times and some are not, as the margin between both bounds.
+/// What processes are charged with is what the machine was busy with, within 5 %. Interrupts are between both bounds: some
+/// fall into the processes' times, and some do not.
 #[test]
 fn the_accounting_closes() {
     let _alone = alone();
     let results = Results::read(loaded());
     for case in CASES {
-        let machine = &results.cell(case, "clients", 20)["cpu"]["machine"];
+        let cell = results.cell(case, "clients", 20);
+        let machine = &cell["cpu"]["machine"];
         let (low, high) = (number(&machine["closure"]), number(&machine["closureWithInterrupts"]));
+        let foreign = number(&cell["disturbance"]["foreignShare"]);
         assert!(
             low <= 1.05 && high >= 0.95,
-            "{case}: {low:.3} to {high:.3} of the busy time is accounted for: {machine:#}"
+            "{case}: {low:.3} to {high:.3} of the busy time is accounted for; {foreign:.3} of it is of others: {machine:#}"
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     host::{Host, Traces},
-    results::Results,
+    results::{CASES, Results},
     running::Running,
     support::{alone, binary, copy_folder, is_root, meshtoll, workspace},
 };
@@ -33,7 +33,7 @@ fn a_user_without_privileges_can_run() {
 
     let mut command = Command::new(program);
     command.current_dir(folder.path()).env("MESHTOLL_ENVOY", envoy).uid(NOBODY).gid(NOBODY);
-    let arguments = "--cases sidecar,gateway-mtls --clients 2 --rates 0 --rounds 1 --slice 500ms";
+    let arguments = "--clients 2 --rates 0 --rounds 1 --slice 500ms";
     let out = folder.path().join("out");
     let run = Running::start_as(command, Path::new("egress"), arguments, &out);
     run.until_measuring();
@@ -43,7 +43,7 @@ fn a_user_without_privileges_can_run() {
 
     let results = Results::read(&out);
     assert_eq!(results.0["environment"]["rootless"], true);
-    assert_eq!(results.cells().len(), 3);
+    assert_eq!(results.cells().len(), CASES.len());
     assert_eq!(results.refuted(), []);
     assert!(results.cells().iter().all(|cell| cell["transactions"].as_u64() > Some(0)), "{:#}", results.0["cells"]);
     assert_eq!(Host::look(), before);

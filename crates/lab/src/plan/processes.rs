@@ -267,7 +267,10 @@ impl Maker<'_> {
                 (uri, Some(self.authorities.external.trust_bundle_pem()))
             }
             Some(external) => {
-                process.args.extend(["--database-name".to_owned(), external::database_name(self.topology)]);
+                process.args.extend([
+                    "--database-name".to_owned(),
+                    external::database_name(&self.topology.case, &self.topology.subject),
+                ]);
                 (external.location.uri.clone(), external.ca_pem.clone())
             }
         };
