@@ -42,6 +42,7 @@ advisories: tools
 bench: tools build
 	$(CARGO) bench --locked -p meshtoll-docstore --bench find_by_id
 	$(CARGO) bench --locked -p meshtoll-load --bench against_wrk
+	tools/bench-query
 
 clean:
 	rm -rf target out

@@ -85,8 +85,7 @@ fn render_prints_configurations_that_parse_and_no_key() {
     let rendered = stdout(&output);
     assert!(!rendered.contains("PRIVATE KEY"), "a private key is printed");
     let (mut envoys, mut nginxes) = (0, 0);
-    for file in rendered.split("\n# ").map(|file| file.trim_start_matches("# ")) {
-        let (title, text) = file.split_once('\n').unwrap();
+    for (title, text) in &files(&rendered) {
         if title.ends_with("envoy.json") {
             let config: serde_json::Value =
                 serde_json::from_str(text).unwrap_or_else(|error| panic!("{title}: {error}"));
@@ -100,8 +99,21 @@ fn render_prints_configurations_that_parse_and_no_key() {
     assert_eq!((envoys, nginxes), (5 * 4 + 3, 1), "four sidecars a case, three gateways, and an SNI proxy");
 
     let one = stdout(&ask("render egress --cases gateway-sni --pod egress-gateway"));
-    let titles: Vec<&str> = one.lines().filter(|line| line.starts_with("# ") && line.contains(" on envoy: ")).collect();
+    let titles: Vec<&str> = files(&one).into_iter().map(|(title, _)| title).collect();
     assert!(titles.len() >= 2 && titles.iter().all(|title| title.contains(": egress-gateway/")), "{titles:?}");
+}
+
+/// The files that `render` prints, each with its title.
+fn files(rendered: &str) -> Vec<(&str, String)> {
+    let mut files: Vec<(&str, String)> = Vec::new();
+    for line in rendered.lines() {
+        match (line.strip_prefix("# ").filter(|title| title.contains(" on envoy: ")), files.last_mut()) {
+            (Some(title), _) => files.push((title, String::new())),
+            (None, Some((_, text))) => *text += &format!("{line}\n"),
+            (None, None) => panic!("a line before the first title: {line}"),
+        }
+    }
+    files
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn loaded() -> &'static Path {
     static OUT: OnceLock<PathBuf> = OnceLock::new();
     OUT.get_or_init(|| {
         let out = emptied("loaded");
-        run(Path::new(EGRESS), &format!("--clients 20 --rounds 5 --slice 1s --seed {SEED}"), &out).with(0);
+        run(Path::new(EGRESS), &format!("--clients 20 --rounds 8 --slice 1s --seed {SEED}"), &out).with(0);
         out
     })
 }
