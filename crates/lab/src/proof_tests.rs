@@ -1,7 +1,7 @@
 use super::*;
 use meshtoll_model::{
     ids::SpiffeId,
-    topology::{ExternalHost, GatewayWorkload, ProxyMarking, ProxySettings, Service},
+    topology::{ExternalHost, GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, Service},
 };
 use std::net::Ipv4Addr;
 
@@ -42,7 +42,7 @@ fn topology() -> Topology {
         }],
         dns: Ipv4Addr::LOCALHOST,
         proxy_marking: ProxyMarking::Uid,
-        proxy: ProxySettings { worker_threads: 1, access_log: false, registry_only: true },
+        proxy: ProxySettings { worker_threads: 1, access_log: false, http: HttpHandling::Full, registry_only: true },
     }
 }
 

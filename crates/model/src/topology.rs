@@ -113,6 +113,19 @@ pub struct ProxySettings {
     pub worker_threads: u32,
     /// Whether each connection and request is logged (to /dev/null's cost included: to a file in memory).
     pub access_log: bool,
+    /// What sidecars read of HTTP.
+    pub http: HttpHandling,
     /// Whether the outbound traffic to hosts that no resource names is refused.
     pub registry_only: bool,
+}
+
+/// What sidecars read of HTTP between the services.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HttpHandling {
+    /// Nothing: it goes as TCP, by destination address.
+    Tcp,
+    /// Each request and response, with statistics, as Istio has it.
+    #[default]
+    Full,
 }

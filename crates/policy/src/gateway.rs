@@ -2,8 +2,9 @@
 
 use crate::{
     CompileError,
+    authorization::Authorization,
     order::most_specific_first,
-    routes::{GatewayRoute, GatewayRoutes, GatewayServer, GatewayTls, Upstream},
+    routes::{GatewayRoute, GatewayRoutes, GatewayServer, GatewayTls, InnerTls, Upstream},
     sidecar::resource,
     upstream::Upstreams,
 };
@@ -32,7 +33,15 @@ pub fn compile_gateway(resources: &CheckedResources, topology: &Topology) -> Res
     }
     let servers = by_port.into_iter().map(|(port, routes)| {
         let ordered = most_specific_first(routes).into_iter();
-        let routes = ordered.map(|(names, (tls, upstream))| GatewayRoute { names, tls, upstream }).collect();
+        let routes = ordered
+            .map(|(names, (tls, upstream))| GatewayRoute {
+                names,
+                tls,
+                inner: InnerTls::Any,
+                authorization: Authorization::default(),
+                upstream,
+            })
+            .collect();
         GatewayServer { port, routes }
     });
     Ok(GatewayRoutes { identity: workload.identity.clone(), servers: servers.collect() })

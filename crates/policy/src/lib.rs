@@ -4,6 +4,7 @@
 //! Out of scope: whether the resources are right (`meshtoll-model` has checked them), and how a data plane is told its
 //! routes (`meshtoll-subjects`).
 
+pub mod authorization;
 mod error;
 mod gateway;
 mod order;

@@ -1,8 +1,12 @@
 //! Compiled routes: what a sidecar and an egress gateway do with a connection. Plain data.
 
-use meshtoll_model::ids::SpiffeId;
+use crate::authorization::Authorization;
+use meshtoll_model::{cidr::Cidr, ids::SpiffeId};
 use serde::Serialize;
-use std::net::SocketAddrV4;
+use std::{
+    net::{Ipv4Addr, SocketAddrV4},
+    path::PathBuf,
+};
 
 /// What one sidecar does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -12,7 +16,9 @@ pub struct SidecarRoutes {
     pub identity: SpiffeId,
     /// The ports of its own service.
     pub inbound: Vec<InboundPort>,
-    /// HTTP services, by port and `Host`.
+    /// Connections told apart by where they are headed alone (`addresses` of a ServiceEntry). First match wins.
+    pub tcp: Vec<TcpRoute>,
+    /// HTTP services, by port and address or `Host`: those of the mesh, and ServiceEntries with protocol HTTP.
     pub http: Vec<HttpRoute>,
     /// TLS passed through by SNI, by destination port. First match wins.
     pub sni: Vec<SniRoute>,
@@ -28,6 +34,8 @@ pub struct InboundPort {
     pub port: u16,
     /// What peers must present.
     pub mtls: PeerMtls,
+    /// Who may connect.
+    pub authorization: Authorization,
 }
 
 /// What an inbound port asks of its peers (`PeerAuthentication`).
@@ -42,12 +50,27 @@ pub enum PeerMtls {
     Disable,
 }
 
+/// Connections to some addresses on a port, and where they go.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TcpRoute {
+    /// Destination port.
+    pub port: u16,
+    /// Destination addresses; any when there are none.
+    pub addresses: Vec<Cidr>,
+    /// Where they go.
+    pub upstream: Upstream,
+}
+
 /// Requests for some hosts on a port, and where they go.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRoute {
     /// Destination port.
     pub port: u16,
+    /// The address that the hosts' names resolve to, where only the mesh knows what is behind it: a connection to it is
+    /// for this route, whatever it says. `None` for hosts outside of the mesh.
+    pub virtual_ip: Option<Ipv4Addr>,
     /// Values of `Host`, without the port, that match.
     pub hosts: Vec<String>,
     /// Where they go.
@@ -104,8 +127,29 @@ pub struct GatewayRoute {
     pub names: Vec<String>,
     /// What the gateway does with the TLS that it receives.
     pub tls: GatewayTls,
+    /// What has to be inside of it.
+    pub inner: InnerTls,
+    /// Who may connect.
+    pub authorization: Authorization,
     /// Where they go.
     pub upstream: Upstream,
+}
+
+/// What has to be inside the TLS that a gateway terminates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum InnerTls {
+    /// Anything: the gateway passes its TLS through, or the upstream's port is plain TCP.
+    Any,
+    /// TLS again, whose server name is checked: the upstream's port has protocol TLS. Were it not, a workload could name one
+    /// host to the gateway's policy and another to the world.
+    ServerName {
+        /// Names that it may send, as in [`SniRoute::names`].
+        names: Vec<String>,
+        /// Outer names that DestinationRules make sidecars send (`tls.sni`): under these, any of `names` may be inside.
+        /// Under another, the inner name has to be the outer one.
+        fixed_outer: Vec<String>,
+    },
 }
 
 /// What the gateway does with the TLS that it receives.
@@ -143,6 +187,11 @@ pub enum Endpoints {
         /// TCP port.
         port: u16,
     },
+    /// What DNS says of the connection's own server name, which matches the route's (`DYNAMIC_DNS`).
+    ServerName {
+        /// TCP port.
+        port: u16,
+    },
     /// Where the application sent the connection.
     OriginalDestination,
 }
@@ -160,4 +209,30 @@ pub enum UpstreamTls {
         /// Who the peer has to be.
         peer: SpiffeId,
     },
+    /// TLS that the application does not speak itself (`SIMPLE`, `MUTUAL`).
+    Originate(Origination),
+}
+
+/// TLS to a host outside of the mesh, spoken by the proxy for its application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Origination {
+    /// Server name sent.
+    pub sni: String,
+    /// DNS names of which the server's certificate has to have one.
+    pub subject_alt_names: Vec<String>,
+    /// Authorities of the server's certificate, PEM; the system's when there is none.
+    pub ca_certificates: Option<PathBuf>,
+    /// What the proxy presents (`MUTUAL`).
+    pub client: Option<ClientCertificate>,
+}
+
+/// A certificate that a proxy presents outside of the mesh, and its key: PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientCertificate {
+    /// The chain.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     CompileError,
+    authorization::Authorization,
     order::most_specific_first,
     routes::{HttpRoute, InboundPort, PeerMtls, SidecarRoutes, SniRoute, Unmatched, Upstream},
     upstream::Upstreams,
@@ -32,7 +33,12 @@ pub fn compile_sidecar(
     let upstreams = Upstreams { resources, topology, client_namespace: &service.identity.namespace };
     Ok(SidecarRoutes {
         identity: service.identity.clone(),
-        inbound: vec![InboundPort { port: service.port, mtls: peer_mtls(resources, service) }],
+        inbound: vec![InboundPort {
+            port: service.port,
+            mtls: peer_mtls(resources, service),
+            authorization: Authorization::default(),
+        }],
+        tcp: Vec::new(),
         http: topology.services.iter().map(|callee| http_route(service, callee, &upstreams)).collect(),
         sni: sni_routes(&upstreams)?,
         unmatched: if topology.proxy.registry_only { Unmatched::RegistryOnly } else { Unmatched::AllowAny },
@@ -51,6 +57,7 @@ fn http_route(caller: &Service, callee: &Service, upstreams: &Upstreams<'_>) -> 
     let destination = Destination { host: callee.host.clone(), subset: None, port: callee.port };
     HttpRoute {
         port: callee.port,
+        virtual_ip: Some(callee.virtual_ip),
         hosts: host_names(caller, callee),
         upstream: upstreams.service(callee, &destination),
     }

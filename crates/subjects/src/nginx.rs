@@ -185,7 +185,12 @@ mod tests {
 
     #[test]
     fn more_than_one_thread_is_refused() {
-        let settings = ProxySettings { worker_threads: 2, access_log: false, registry_only: true };
+        let settings = ProxySettings {
+            worker_threads: 2,
+            access_log: false,
+            http: meshtoll_model::topology::HttpHandling::Full,
+            registry_only: true,
+        };
         let names = ["*.mongodb.example".to_owned()];
         let proxy = SniProxy {
             workload: "egress-gateway",

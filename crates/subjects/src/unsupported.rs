@@ -29,6 +29,14 @@ pub enum Unsupported {
         /// The upstream.
         upstream: String,
     },
+    /// Names are known only when connections come.
+    #[error("{hop} cannot resolve the server names of connections to '{upstream}': name the hosts")]
+    ServerName {
+        /// The proxy.
+        hop: HopName,
+        /// The upstream.
+        upstream: String,
+    },
     /// nginx runs as one process, so that none outlives it.
     #[error("{hop} runs as one process with one thread, not {threads}: set 1 worker thread for the topology")]
     WorkerThreads {

@@ -5,7 +5,7 @@ use crate::record::{
 use meshtoll_load::protocol::{Latencies, SliceResult};
 use meshtoll_model::{
     process::Role,
-    topology::{ProxyMarking, ProxySettings, Topology},
+    topology::{HttpHandling, ProxyMarking, ProxySettings, Topology},
     units::{LoadLevel, Nanos},
 };
 use std::net::Ipv4Addr;
@@ -56,7 +56,12 @@ fn topology() -> TopologyRecord {
             external: Vec::new(),
             dns: Ipv4Addr::LOCALHOST,
             proxy_marking: ProxyMarking::Uid,
-            proxy: ProxySettings { worker_threads: 1, access_log: false, registry_only: true },
+            proxy: ProxySettings {
+                worker_threads: 1,
+                access_log: false,
+                http: HttpHandling::Full,
+                registry_only: true,
+            },
         },
         hops: vec![HopRecord { hop: "booking/sidecar".into(), role: Role::Sidecar }],
         configs: vec![("booking/sidecar".into(), "envoy.json".into(), "{}".into())],

@@ -6,7 +6,7 @@ use meshtoll_model::{
     experiment::{EgressGateway, Experiment},
     ids::SpiffeId,
     istio::{self, CheckedResources, MeshFacts},
-    topology::{GatewayWorkload, ProxyMarking, ProxySettings, SNI_PROXY_PORT, Service, Topology},
+    topology::{GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, SNI_PROXY_PORT, Service, Topology},
 };
 use meshtoll_policy::routes::{Endpoints, GatewayRoutes, SidecarRoutes, Upstream, UpstreamTls};
 
@@ -62,7 +62,7 @@ pub(crate) fn topology(case: &str, gateway: Option<&EgressGateway>) -> Topology 
         external: Vec::new(),
         dns: [10, 64, 0, 53].into(),
         proxy_marking: ProxyMarking::Uid,
-        proxy: ProxySettings { worker_threads: 1, access_log: false, registry_only: true },
+        proxy: ProxySettings { worker_threads: 1, access_log: false, http: HttpHandling::Full, registry_only: true },
     }
 }
 
@@ -103,10 +103,12 @@ fn upstream(upstream: &Upstream) -> String {
     let endpoints = match &upstream.endpoints {
         Endpoints::Addresses(addresses) => addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
         Endpoints::Dns { host, port } => format!("dns {host}:{port}"),
+        Endpoints::ServerName { port } => format!("dns of the server name, port {port}"),
         Endpoints::OriginalDestination => "original destination".into(),
     };
     let tls = match &upstream.tls {
         UpstreamTls::None => String::new(),
+        UpstreamTls::Originate(tls) => format!(", TLS as {}", tls.sni),
         UpstreamTls::IstioMutual { sni, peer } => format!(", mutual TLS as {sni} with {peer}"),
     };
     format!("{} ({endpoints}{tls})", upstream.name)

@@ -5,6 +5,7 @@ use crate::{
     folder,
 };
 use meshtoll_model::{experiment::CheckedExperiment, ids::SpiffeId, ids::WorkloadName};
+use meshtoll_policy::authorization::Authorization;
 use meshtoll_policy::{
     compile_gateway, compile_sidecar,
     routes::{InboundPort, PeerMtls, SidecarRoutes, Unmatched},
@@ -39,7 +40,11 @@ fn services_talk_mutual_tls_in_every_case() {
     for case in ["bypass", "sidecar", "gateway", "gateway-mtls", "gateway-sni"] {
         let routes = sidecar(case);
         assert_eq!(routes.http, bypass.http, "{case}");
-        assert_eq!(routes.inbound, [InboundPort { port: 9080, mtls: PeerMtls::Permissive }], "{case}");
+        assert_eq!(
+            routes.inbound,
+            [InboundPort { port: 9080, mtls: PeerMtls::Permissive, authorization: Authorization::default() }],
+            "{case}"
+        );
         assert_eq!(routes.unmatched, Unmatched::RegistryOnly, "{case}");
         let identity = SpiffeId {
             trust_domain: "cluster.local".into(),

@@ -10,7 +10,7 @@ use meshtoll_load::protocol::{Latencies, SliceResult};
 use meshtoll_model::{
     ids::{CaseName, HopName, SpiffeId, SubjectName},
     process::Role,
-    topology::{ExternalHost, GatewayWorkload, ProxyMarking, ProxySettings, Service, Topology},
+    topology::{ExternalHost, GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, Service, Topology},
     units::{LoadLevel, Nanos},
 };
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
@@ -183,7 +183,7 @@ fn topology(case: &str, subject: &str, path: &[Role]) -> TopologyRecord {
             }],
             dns: Ipv4Addr::new(10, 1, 0, 2),
             proxy_marking: ProxyMarking::Uid,
-            proxy: ProxySettings { worker_threads: 1, access_log: true, registry_only: true },
+            proxy: ProxySettings { worker_threads: 1, access_log: true, http: HttpHandling::Full, registry_only: true },
         },
         hops: hops(case, [0.0; 3], 1.0).into_iter().map(|(hop, role, ..)| HopRecord { hop, role }).collect(),
         configs: Vec::new(),

@@ -35,6 +35,10 @@ impl<'a> Clusters<'a> {
         let mut cluster = match &upstream.endpoints {
             Endpoints::Addresses(addresses) => fixed(&upstream.name, addresses, traffic),
             Endpoints::Dns { host, port } => dns(&upstream.name, host, *port, traffic),
+            Endpoints::ServerName { .. } => {
+                let upstream = upstream.name.clone();
+                return Err(Unsupported::ServerName { hop: self.hop.clone(), upstream });
+            }
             Endpoints::OriginalDestination => original_destination(&upstream.name, traffic),
         };
         if let UpstreamTls::IstioMutual { sni, peer } = &upstream.tls {

@@ -3,11 +3,12 @@
 use meshtoll_identity::{MeshCa, WorkloadCertificate};
 use meshtoll_model::{
     ids::SpiffeId,
-    topology::{ProxyMarking, ProxySettings},
+    topology::{HttpHandling, ProxyMarking, ProxySettings},
 };
+use meshtoll_policy::authorization::Authorization;
 use meshtoll_policy::routes::{
-    Endpoints, GatewayRoute, GatewayRoutes, GatewayServer, GatewayTls, HttpRoute, InboundPort, PeerMtls, SidecarRoutes,
-    SniRoute, Unmatched, Upstream, UpstreamTls,
+    Endpoints, GatewayRoute, GatewayRoutes, GatewayServer, GatewayTls, HttpRoute, InboundPort, InnerTls, PeerMtls,
+    SidecarRoutes, SniRoute, Unmatched, Upstream, UpstreamTls,
 };
 use meshtoll_subjects::ProxyContext;
 use std::{
@@ -48,7 +49,12 @@ impl Mesh {
         Self {
             trust_bundle: ca.trust_bundle_pem(),
             certificate: ca.issue(identity, HOUR).unwrap(),
-            settings: ProxySettings { worker_threads: 1, access_log: false, registry_only: true },
+            settings: ProxySettings {
+                worker_threads: 1,
+                access_log: false,
+                http: HttpHandling::Full,
+                registry_only: true,
+            },
         }
     }
 
@@ -68,6 +74,7 @@ pub(crate) fn service(name: &str, endpoint: SocketAddrV4, peer: SpiffeId) -> Htt
     let host = format!("{name}.default.svc.cluster.local");
     HttpRoute {
         port: 9080,
+        virtual_ip: None,
         hosts: vec![host.clone(), format!("{name}.default"), name.to_owned()],
         upstream: Upstream {
             name: format!("outbound|9080||{host}"),
@@ -90,7 +97,8 @@ pub(crate) fn sidecar() -> SidecarRoutes {
     let endpoint = |last| SocketAddrV4::new(Ipv4Addr::new(10, 10, 0, last), 9080);
     SidecarRoutes {
         identity: booking(),
-        inbound: vec![InboundPort { port: 9080, mtls: PeerMtls::Strict }],
+        inbound: vec![InboundPort { port: 9080, mtls: PeerMtls::Strict, authorization: Authorization::default() }],
+        tcp: Vec::new(),
         http: vec![
             service("flight", endpoint(3), identity("default", "flight")),
             service("customer", endpoint(4), identity("default", "customer")),
@@ -113,12 +121,14 @@ pub(crate) fn sidecar_of_gateway() -> SidecarRoutes {
     routes
 }
 
+pub(crate) fn route(names: Vec<String>, tls: GatewayTls, upstream: Upstream) -> GatewayRoute {
+    GatewayRoute { names, tls, inner: InnerTls::Any, authorization: Authorization::default(), upstream }
+}
+
 /// The gateway of the cases `gateway` and `gateway-mtls`, one on each port.
 pub(crate) fn gateway() -> GatewayRoutes {
-    let server = |port, tls| GatewayServer {
-        port,
-        routes: vec![GatewayRoute { names: vec![DATABASE.to_owned()], tls, upstream: database_by_dns(27017) }],
-    };
+    let server =
+        |port, tls| GatewayServer { port, routes: vec![route(vec![DATABASE.to_owned()], tls, database_by_dns(27017))] };
     GatewayRoutes {
         identity: egress_gateway(),
         servers: vec![server(443, GatewayTls::Passthrough), server(8443, GatewayTls::IstioMutual)],
@@ -135,9 +145,6 @@ pub(crate) fn gateway_with_sni_proxy(port: u16) -> GatewayRoutes {
     let names = vec!["*.mongodb.example".to_owned()];
     GatewayRoutes {
         identity: egress_gateway(),
-        servers: vec![GatewayServer {
-            port: 8443,
-            routes: vec![GatewayRoute { names, tls: GatewayTls::IstioMutual, upstream }],
-        }],
+        servers: vec![GatewayServer { port: 8443, routes: vec![route(names, GatewayTls::IstioMutual, upstream)] }],
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use meshtoll_identity::MeshCa;
 use meshtoll_model::{ids::SpiffeId, process::Program, topology::ProxyMarking};
-use meshtoll_policy::routes::{GatewayRoute, GatewayRoutes, GatewayServer, GatewayTls};
+use meshtoll_policy::routes::{GatewayRoutes, GatewayServer, GatewayTls};
 use meshtoll_subjects::{
     Envoy, Subject,
     counters::{TlsCounters, UpstreamCounters},
@@ -19,7 +19,7 @@ const DATABASE_PORT: u16 = 27017;
 
 fn routes(tls: GatewayTls) -> GatewayRoutes {
     let upstream = fixtures::database_by_dns(DATABASE_PORT);
-    let routes = vec![GatewayRoute { names: vec![DATABASE.to_owned()], tls, upstream }];
+    let routes = vec![fixtures::route(vec![DATABASE.to_owned()], tls, upstream)];
     GatewayRoutes { identity: fixtures::egress_gateway(), servers: vec![GatewayServer { port: GATEWAY_PORT, routes }] }
 }
 

@@ -49,7 +49,8 @@ fn start(ca: &MeshCa, mtls: PeerMtls, unmatched: Unmatched) -> Option<Running> {
     network::http_mirror(9080);
     network::echo(DATABASE_PORT);
     let routes = SidecarRoutes {
-        inbound: vec![InboundPort { port: 9080, mtls }],
+        inbound: vec![InboundPort { port: 9080, mtls, authorization: Default::default() }],
+        tcp: Vec::new(),
         http: vec![fixtures::service("flight", SocketAddrV4::new(POD, 9080), fixtures::booking())],
         unmatched,
         ..fixtures::sidecar()

@@ -8,7 +8,7 @@ use crate::{
 use meshtoll_identity::MeshCa;
 use meshtoll_model::{
     process::{ProcessSpec, Program},
-    topology::{ProxyMarking, ProxySettings},
+    topology::{HttpHandling, ProxyMarking, ProxySettings},
 };
 use meshtoll_subjects::{
     Envoy, Subject,
@@ -21,7 +21,7 @@ const GATEWAY_PORT: u16 = 8443;
 const DATABASE_PORT: u16 = 27017;
 
 fn spec() -> ProcessSpec {
-    let settings = ProxySettings { worker_threads: 1, access_log: true, registry_only: true };
+    let settings = ProxySettings { worker_threads: 1, access_log: true, http: HttpHandling::Full, registry_only: true };
     let names = ["*.mongodb.example".to_owned()];
     sni_proxy(&SniProxy {
         workload: "egress-gateway",

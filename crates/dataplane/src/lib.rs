@@ -1,0 +1,10 @@
+//! Meshtoll's own data plane: a sidecar and an egress gateway.
+//!
+//! A connection goes one way: accept (where was it headed?) → classify (address, server name, or HTTP host) → authorize (a
+//! permit, or a typed denial) → connect (plain, or mutual TLS with SPIFFE ids) → relay → account. Setting a connection up is
+//! asynchronous code on tokio; once it stands, its sockets are handed to a relay thread, a plain epoll loop.
+//!
+//! Out of scope: what resources mean (`meshtoll-policy`), HTTP beyond the host of a connection's first request, UDP.
+
+pub mod connect;
+pub mod telemetry;
