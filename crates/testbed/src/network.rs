@@ -68,8 +68,11 @@ pub(crate) fn set_up_node() -> Result<(), NodeError> {
     let mut batch = String::new();
     for network in [Network::Mesh, Network::World] {
         let (bridge, address, prefix) = (network.bridge(), network.node_address(), network.block().prefix());
+        // Else the bridge would take the lowest address of its ports, a new one as pods join, and lose what pods send to the
+        // one that they remember.
+        let [a, b, c, d] = address.octets();
         batch.push_str(&format!(
-            "link add {bridge} type bridge\naddress add {address}/{prefix} dev {bridge}\nlink set {bridge} up\n"
+            "link add {bridge} address 02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x} type bridge\naddress add {address}/{prefix} dev {bridge}\nlink set {bridge} up\n"
         ));
     }
     settle()?;

@@ -22,7 +22,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
     net::Ipv4Addr,
-    process::{ChildStdin, ChildStdout},
+    process::{ChildStdin, ChildStdout, Command},
     time::{Duration, Instant},
 };
 
@@ -41,6 +41,7 @@ pub(crate) const NAMES: &[&str] = &[
     "http",
     "names",
     "many_pods",
+    "the_router_keeps_its_address",
     "cpu",
     "machine",
 ];
@@ -63,6 +64,7 @@ pub(crate) fn run(name: &str, sandbox: Sandbox) -> Result {
         "http" => http(sandbox),
         "names" => names(sandbox),
         "many_pods" => many_pods(sandbox),
+        "the_router_keeps_its_address" => the_router_keeps_its_address(sandbox),
         "cpu" => cpu(sandbox),
         "machine" => machine(sandbox),
         "until_told" => crate::remains::until_told(sandbox),
@@ -383,6 +385,25 @@ fn many_pods(sandbox: Sandbox) -> Result {
     let took = started.elapsed();
     println!("45 pods in {took:?}");
     expect("in time", took < Duration::from_secs(20), true)
+}
+
+/// Pods that came first remember where the router is: were its address another one with each pod that joins, what they
+/// send would be lost until they ask again, seconds later.
+fn the_router_keeps_its_address(sandbox: Sandbox) -> Result {
+    let mut testbed = testbed(sandbox)?;
+    let link = |network: Network| -> Result<String> {
+        let output = Command::new("ip").args(["-o", "link", "show", network.bridge()]).output()?;
+        let text = String::from_utf8(output.stdout)?;
+        Ok(text.split("link/ether ").nth(1).ok_or("no address")?.chars().take(17).collect())
+    };
+    for network in [Network::Mesh, Network::World] {
+        let before = link(network)?;
+        for index in 2..6 {
+            testbed.add_pod(&pod(&format!("{}-{index}", network.bridge()), network, index))?;
+        }
+        expect(network.bridge(), link(network)?, before)?;
+    }
+    Ok(())
 }
 
 fn cpu(sandbox: Sandbox) -> Result {
