@@ -7,4 +7,5 @@
 //! Out of scope: what resources mean (`meshtoll-policy`), HTTP beyond the host of a connection's first request, UDP.
 
 pub mod connect;
+pub mod relay;
 pub mod telemetry;

@@ -1,0 +1,4 @@
+//! Tests of the data plane's parts against real sockets.
+
+mod relay;
+mod sockets;
