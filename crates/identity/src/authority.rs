@@ -1,12 +1,14 @@
 //! What both authorities share: a self-signed root that issues end-entity certificates.
 
-use crate::IdentityError;
+use crate::{IdentityError, error::LoadError, svid};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData as _, SanType,
 };
-use std::time::Duration;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// How long a root is valid, as Istio's self-signed one: 10 years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
@@ -16,7 +18,9 @@ const CLOCK_SKEW: Duration = Duration::from_secs(120);
 /// A self-signed root and its key.
 #[derive(Debug)]
 pub(crate) struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: Issuer<'static, KeyPair>,
+    certificate_pem: String,
+    not_after: OffsetDateTime,
 }
 
 /// An end-entity certificate with its key.
@@ -26,6 +30,16 @@ pub(crate) struct Leaf {
     /// The certificate, then the authority's.
     pub(crate) chain_pem: String,
     pub(crate) key_pem: String,
+    pub(crate) not_after: SystemTime,
+}
+
+/// A root that was loaded: whom it vouches for, and the roots beside it.
+pub(crate) struct Loaded {
+    pub(crate) authority: Authority,
+    /// The subject's organization, as [`Authority::new`] was told.
+    pub(crate) name: String,
+    /// The other certificates, PEM, in their order.
+    pub(crate) others: Vec<String>,
 }
 
 impl Authority {
@@ -36,8 +50,37 @@ impl Authority {
         params.distinguished_name.push(DnType::OrganizationName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let issuer = CertifiedIssuer::self_signed(params, new_key().map_err(failed)?).map_err(failed)?;
-        Ok(Self { issuer })
+        let key = new_key().map_err(failed)?;
+        let certificate_pem = params.self_signed(&key).map_err(failed)?.pem();
+        let not_after = params.not_after;
+        Ok(Self { issuer: Issuer::new(params, key), certificate_pem, not_after })
+    }
+
+    /// The root that the key belongs to, among the certificates of a bundle.
+    pub(crate) fn load(certificates_pem: &str, key_pem: &str) -> Result<Loaded, LoadError> {
+        let key = KeyPair::from_pem(key_pem).map_err(|_| LoadError::Key)?;
+        let certificates: Vec<_> = CertificateDer::pem_slice_iter(certificates_pem.as_bytes())
+            .collect::<Result<_, _>>()
+            .map_err(LoadError::Pem)?;
+        let (mut own, mut others) = (None, Vec::new());
+        for (index, der) in certificates.iter().enumerate() {
+            let unreadable = || LoadError::Certificate { number: index + 1 };
+            let (_, certificate) = X509Certificate::from_der(der).map_err(|_| unreadable())?;
+            if !certificate.is_ca() {
+                return Err(LoadError::NoAuthority { number: index + 1 });
+            }
+            if own.is_none() && *certificate.public_key().subject_public_key.data == *key.der_bytes() {
+                own = Some((der, certificate));
+            } else {
+                others.push(encode(der));
+            }
+        }
+        let (der, certificate) = own.ok_or(LoadError::KeyMismatch)?;
+        let name = certificate.subject().iter_organization().next().and_then(|name| name.as_str().ok());
+        let name = name.unwrap_or_default().to_owned();
+        let not_after = certificate.validity().not_after.to_datetime();
+        let issuer = Issuer::from_ca_cert_der(der, key).map_err(LoadError::Issuer)?;
+        Ok(Loaded { authority: Self { issuer, certificate_pem: encode(der), not_after }, name, others })
     }
 
     /// A certificate without a subject, so that the alternative names are critical and the only names.
@@ -48,9 +91,9 @@ impl Authority {
         usages: Vec<ExtendedKeyUsagePurpose>,
         lifetime: Duration,
     ) -> Result<Leaf, IdentityError> {
-        if lifetime > AUTHORITY_LIFETIME {
-            let subject = subject.to_owned();
-            return Err(IdentityError::Lifetime { subject, lifetime, authority: AUTHORITY_LIFETIME });
+        let remaining = (self.not_after - OffsetDateTime::now_utc()).try_into().unwrap_or(Duration::ZERO);
+        if lifetime > remaining {
+            return Err(IdentityError::Lifetime { subject: subject.to_owned(), lifetime, remaining });
         }
         let failed = |source| IdentityError::Certificate { subject: subject.to_owned(), source };
         let mut params = valid_from_now(lifetime);
@@ -59,14 +102,33 @@ impl Authority {
         params.extended_key_usages = usages;
         params.use_authority_key_identifier_extension = true;
         let key = new_key().map_err(failed)?;
-        let certificate_pem = params.signed_by(&key, &self.issuer).map_err(failed)?.pem();
-        let chain_pem = format!("{certificate_pem}{}", self.certificate_pem());
-        Ok(Leaf { certificate_pem, chain_pem, key_pem: key.serialize_pem() })
+        let certificate = params.signed_by(&key, &self.issuer).map_err(failed)?;
+        let certificate_pem = certificate.pem();
+        let not_after = svid::system_time(params.not_after.unix_timestamp()).map_err(|_| IdentityError::Lifetime {
+            subject: subject.to_owned(),
+            lifetime,
+            remaining,
+        })?;
+        Ok(Leaf {
+            chain_pem: format!("{certificate_pem}{}", self.certificate_pem),
+            certificate_pem,
+            key_pem: key.serialize_pem(),
+            not_after,
+        })
     }
 
-    pub(crate) fn certificate_pem(&self) -> String {
-        self.issuer.pem()
+    pub(crate) fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
     }
+
+    pub(crate) fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+}
+
+fn encode(certificate: &CertificateDer<'_>) -> String {
+    let config = ::pem::EncodeConfig::new().set_line_ending(::pem::LineEnding::LF);
+    ::pem::encode_config(&::pem::Pem::new("CERTIFICATE", certificate.to_vec()), config)
 }
 
 fn new_key() -> Result<KeyPair, rcgen::Error> {

@@ -56,6 +56,6 @@ impl ExternalCa {
 
     /// What a client has to trust: the authority's certificate, PEM.
     pub fn trust_bundle_pem(&self) -> String {
-        self.authority.certificate_pem()
+        self.authority.certificate_pem().to_owned()
     }
 }

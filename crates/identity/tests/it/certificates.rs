@@ -1,7 +1,5 @@
 //! What the certificates say, read by another library, and whether rustls takes them.
 
-#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
-
 use meshtoll_identity::{ExternalCa, IdentityError, MeshCa, WorkloadCertificate};
 use meshtoll_model::ids::SpiffeId;
 use rustls::{
