@@ -9,7 +9,7 @@ pub mod http_host;
 /// Whether `name` can be looked up as a host: labels of 1 to 63 letters, digits, `-` and `_`, at most 253 characters, no
 /// trailing dot. A last label of digits is refused, since the name is or resembles an IPv4 address: no top-level domain
 /// is a number, and parsers differ in what they take for an address (`127.1`).
-fn is_host_name(name: &[u8]) -> bool {
+pub(crate) fn is_host_name(name: &[u8]) -> bool {
     let is_label = |label: &[u8]| {
         (1..=63).contains(&label.len())
             && label.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
