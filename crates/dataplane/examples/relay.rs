@@ -59,7 +59,7 @@ fn main() -> Fallible<()> {
 }
 
 fn credentials() -> Fallible<Credentials> {
-    let read = std::fs::read_to_string::<&str>;
+    let read = std::fs::read::<&str>;
     Ok(Credentials::from_pem(&read("cert-chain.pem")?, &read("key.pem")?, &read("root-cert.pem")?)?)
 }
 

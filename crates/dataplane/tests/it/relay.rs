@@ -194,7 +194,8 @@ fn all_can_be_broken_off() {
 
 fn credentials(service_account: &str, ca: &MeshCa) -> Credentials {
     let certificate = ca.issue(&id(service_account), Duration::from_secs(60)).unwrap();
-    Credentials::from_pem(&certificate.chain_pem, &certificate.key_pem, &ca.trust_bundle_pem()).unwrap()
+    let [chain, key, bundle] = [certificate.chain_pem, certificate.key_pem, ca.trust_bundle_pem()];
+    Credentials::from_pem(chain.as_bytes(), key.as_bytes(), bundle.as_bytes()).unwrap()
 }
 
 fn id(service_account: &str) -> SpiffeId {
