@@ -3,7 +3,7 @@
 use super::{Attempt, Attempts, ConnectError, Connected, Connector, error::is_local_limit};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use socket2::SockRef;
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, os::fd::AsFd};
 use tokio::{
     net::{TcpSocket, TcpStream},
     time::{Instant, timeout_at},
@@ -67,8 +67,15 @@ impl Connector {
         let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
         socket.set_nodelay(true)?;
         if let Some(mark) = self.settings.socket_mark {
-            SockRef::from(&socket).set_mark(mark)?;
+            set_mark(&socket, mark)?;
         }
         socket.connect(address).await
     }
+}
+
+/// Marks the socket as the proxy's own.
+pub(super) fn set_mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
+    SockRef::from(socket).set_mark(mark).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot set the socket's mark, which needs CAP_NET_ADMIN: {error}"))
+    })
 }

@@ -1,6 +1,6 @@
 //! Addresses of names.
 
-use super::{error::is_local_limit, runtime::MarkedRuntime};
+use super::runtime::{LastOpening, MarkedRuntime};
 use crate::classify::is_host_name;
 use hickory_resolver::{
     config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
@@ -30,7 +30,10 @@ const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 /// Names are taken as they are: no search domains, no hosts file. Lookups of a name that are under way at the same time
 /// are one.
 #[derive(Clone)]
-pub struct Resolver(hickory_resolver::Resolver<MarkedRuntime>);
+pub struct Resolver {
+    inner: hickory_resolver::Resolver<MarkedRuntime>,
+    last_opening: LastOpening,
+}
 
 /// How names are looked up.
 #[derive(Clone, Debug)]
@@ -124,7 +127,12 @@ impl Resolver {
         if servers.is_empty() {
             return Err(ResolverError::NoNameServers);
         }
-        let runtime = MarkedRuntime { tokio: TokioRuntimeProvider::default(), socket_mark: settings.socket_mark };
+        let last_opening = LastOpening::default();
+        let runtime = MarkedRuntime {
+            tokio: TokioRuntimeProvider::default(),
+            socket_mark: settings.socket_mark,
+            last_opening: last_opening.clone(),
+        };
         let config = ResolverConfig::from_name_servers(servers);
         let mut builder = hickory_resolver::Resolver::builder_with_config(config, runtime);
         let options: &mut ResolverOpts = builder.options_mut();
@@ -136,7 +144,8 @@ impl Resolver {
         options.positive_max_ttl = Some(*settings.ttl.end());
         options.negative_min_ttl = Some(*settings.negative_ttl.start());
         options.negative_max_ttl = Some(*settings.negative_ttl.end());
-        builder.build().map(Self).map_err(ResolverError::Setup)
+        let inner = builder.build().map_err(ResolverError::Setup)?;
+        Ok(Self { inner, last_opening })
     }
 
     /// All addresses of a host: at least one, IPv6 before IPv4.
@@ -156,9 +165,21 @@ impl Resolver {
     }
 
     async fn lookup_family(&self, name: Name, family: RecordType) -> Result<Vec<IpAddr>, ResolveError> {
-        let answer = self.0.lookup(name, family).await?;
+        let answer = self.inner.lookup(name, family).await.map_err(|error| self.explain(error))?;
         let addresses: Vec<_> = answer.answers().iter().filter_map(|record| record.data.ip_addr()).collect();
         if addresses.is_empty() { Err(ResolveError::NoRecords) } else { Ok(addresses) }
+    }
+
+    fn explain(&self, error: NetError) -> ResolveError {
+        match error {
+            NetError::Dns(DnsError::NoRecordsFound(_)) => ResolveError::NoRecords,
+            NetError::Dns(DnsError::ResponseCode(code)) => ResolveError::Server(code),
+            error => match (self.last_opening.local_limit(), error) {
+                (Some(limit), _) => ResolveError::LocalLimit(limit),
+                (None, NetError::Timeout) => ResolveError::Timeout,
+                (None, error) => ResolveError::Exchange(error),
+            },
+        }
     }
 }
 
@@ -190,20 +211,6 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     connections.iter_mut().for_each(|connection| connection.port = address.port());
     NameServerConfig::new(address.ip(), true, connections)
-}
-
-impl From<NetError> for ResolveError {
-    fn from(error: NetError) -> Self {
-        match error {
-            NetError::Dns(DnsError::NoRecordsFound(_)) => Self::NoRecords,
-            NetError::Dns(DnsError::ResponseCode(code)) => Self::Server(code),
-            NetError::Timeout => Self::Timeout,
-            NetError::Io(error) if is_local_limit(&error) => {
-                Self::LocalLimit(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error))
-            }
-            error => Self::Exchange(error),
-        }
-    }
 }
 
 impl fmt::Debug for Resolver {

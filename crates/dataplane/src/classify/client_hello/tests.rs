@@ -9,26 +9,70 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Recorded from the first record that the client sent.
-const RECORDED: &[(&str, &[u8], Option<&str>, &[&str], bool)] = &[
-    (
-        "openssl 3.0, TLS 1.3",
-        include_bytes!("../fixtures/openssl-3.0-tls13.bin"),
-        Some("db.example.com"),
-        &["h2", "http/1.1"],
-        false,
-    ),
-    ("openssl 3.0, TLS 1.2", include_bytes!("../fixtures/openssl-3.0-tls12-no-name.bin"), None, &[], false),
-    ("curl", include_bytes!("../fixtures/curl.bin"), Some("api.example.com"), &["h2", "http/1.1"], false),
-    ("go", include_bytes!("../fixtures/go.bin"), Some("Db.Example.com"), &[], false),
-    ("java", include_bytes!("../fixtures/java.bin"), Some("db.example.com"), &[], false),
-    ("node", include_bytes!("../fixtures/node.bin"), Some("db.example.com"), &["http/1.1"], false),
-    ("chromium", include_bytes!("../fixtures/chromium.bin"), Some("www.example.com"), &["h2", "http/1.1"], true),
+/// The first record that a real client sent, and what is in it.
+struct Recorded {
+    client: &'static str,
+    bytes: &'static [u8],
+    name: Option<&'static str>,
+    alpn: &'static [&'static str],
+    ech: bool,
+}
+
+const RECORDED: &[Recorded] = &[
+    Recorded {
+        client: "OpenSSL 3.0.19, TLS 1.3",
+        bytes: include_bytes!("../fixtures/openssl-3.0-tls13.bin"),
+        name: Some("db.example.com"),
+        alpn: &["h2", "http/1.1"],
+        ech: false,
+    },
+    Recorded {
+        client: "OpenSSL 3.0.19, TLS 1.2, no name",
+        bytes: include_bytes!("../fixtures/openssl-3.0-tls12-no-name.bin"),
+        name: None,
+        alpn: &[],
+        ech: false,
+    },
+    Recorded {
+        client: "curl 7.88",
+        bytes: include_bytes!("../fixtures/curl.bin"),
+        name: Some("api.example.com"),
+        alpn: &["h2", "http/1.1"],
+        ech: false,
+    },
+    Recorded {
+        client: "Go 1.26",
+        bytes: include_bytes!("../fixtures/go.bin"),
+        name: Some("Db.Example.com"),
+        alpn: &[],
+        ech: false,
+    },
+    Recorded {
+        client: "Java 17",
+        bytes: include_bytes!("../fixtures/java.bin"),
+        name: Some("db.example.com"),
+        alpn: &[],
+        ech: false,
+    },
+    Recorded {
+        client: "Node.js 20",
+        bytes: include_bytes!("../fixtures/node.bin"),
+        name: Some("db.example.com"),
+        alpn: &["http/1.1"],
+        ech: false,
+    },
+    Recorded {
+        client: "Chromium 156",
+        bytes: include_bytes!("../fixtures/chromium.bin"),
+        name: Some("www.example.com"),
+        alpn: &["h2", "http/1.1"],
+        ech: true,
+    },
 ];
 
 #[test]
 fn recorded_hellos_are_read() {
-    for (client, bytes, name, alpn, ech) in RECORDED {
+    for Recorded { client, bytes, name, alpn, ech } in RECORDED {
         let hello = parse(bytes).unwrap_or_else(|error| panic!("{client}: {error}"));
         assert!(matches!(hello.message, Cow::Borrowed(_)), "{client}");
         assert_eq!(hello.server_name(), *name, "{client}");
@@ -192,7 +236,7 @@ fn encrypted_client_hello_is_seen() {
 proptest! {
     #[test]
     fn every_truncation_is_incomplete(index in 0..RECORDED.len(), size in 1..600_usize, cut in any::<prop::sample::Index>()) {
-        let bytes = in_records(RECORDED[index].1, &[size]);
+        let bytes = in_records(RECORDED[index].bytes, &[size]);
         let cut = cut.index(bytes.len());
         match parse(&bytes[..cut]) {
             Err(ClientHelloError::Incomplete { needed_at_least }) => {
@@ -207,7 +251,7 @@ proptest! {
         index in 0..RECORDED.len(),
         sizes in prop::collection::vec(1..600_usize, 1..8),
     ) {
-        let (_, whole, name, alpn, ech) = RECORDED[index];
+        let Recorded { bytes: whole, name, alpn, ech, .. } = RECORDED[index];
         let bytes = in_records(whole, &sizes);
         let hello = parse(&bytes).unwrap();
         prop_assert_eq!(hello.server_name(), name);
@@ -226,7 +270,7 @@ proptest! {
         index in 0..RECORDED.len(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
-        let mut bytes = RECORDED[index].1.to_vec();
+        let mut bytes = RECORDED[index].bytes.to_vec();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
