@@ -12,11 +12,13 @@ mod authority;
 mod credentials;
 mod error;
 mod external;
+pub mod files;
 mod mesh;
 mod origination;
 mod pem;
 mod svid;
 mod verify;
+mod watch;
 
 pub use credentials::{ALPN, Credentials, CredentialsError, ISTIO_ALPN, TlsVersions};
 pub use error::{IdentityError, LoadError};
@@ -26,3 +28,4 @@ pub use origination::{OriginationError, origination_config};
 pub use pem::{Part, PemError};
 pub use svid::{SvidError, peer_identity};
 pub use verify::PeerError;
+pub use watch::{CredentialsWatch, Reload, WatchError};

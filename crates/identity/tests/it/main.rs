@@ -6,3 +6,4 @@ mod certificates;
 mod handshakes;
 mod mesh;
 mod origination;
+mod watch;

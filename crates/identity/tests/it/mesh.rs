@@ -4,7 +4,11 @@ use meshtoll_identity::{Credentials, MeshCa, TlsVersions};
 use meshtoll_model::ids::SpiffeId;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection, pki_types::ServerName};
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::{Read as _, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 use time::OffsetDateTime;
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -119,6 +123,17 @@ impl Shaken {
         assert_eq!((&self.client.error, &self.server.error), (&None, &None));
         assert!(!self.client.connection.is_handshaking() && !self.server.connection.is_handshaking());
         self
+    }
+
+    /// The client says something, and the server hears it.
+    #[track_caller]
+    pub(crate) fn say_something(&mut self) {
+        self.client.connection.writer().write_all(b"something").unwrap();
+        let said = self.client.said();
+        self.server.hear(&said);
+        let mut heard = [0; 9];
+        self.server.connection.reader().read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"something");
     }
 
     /// What the client says, which has to have refused.
