@@ -79,6 +79,7 @@ impl Upstreams<'_> {
             Resolution::OriginalDestination => Endpoints::OriginalDestination,
             Resolution::Dns => Endpoints::Dns { host: destination.host.clone(), port: port.target },
             Resolution::DnsOf(host) => Endpoints::Dns { host: host.clone(), port: port.target },
+            Resolution::DynamicDns => Endpoints::ServerName { port: port.target },
             Resolution::Address(address) => Endpoints::Addresses(vec![SocketAddrV4::new(*address, port.target)]),
         };
         Ok(Upstream { name: destination.upstream_name(), endpoints, tls: UpstreamTls::None })

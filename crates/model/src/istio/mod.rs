@@ -123,6 +123,8 @@ pub enum Resolution {
     Dns,
     /// What DNS says of this other name (`DNS` with an endpoint).
     DnsOf(String),
+    /// What DNS says of each connection's own server name, which matches a wildcard host (`DYNAMIC_DNS`).
+    DynamicDns,
     /// This address (`STATIC`, or `DNS` with an address as endpoint).
     Address(Ipv4Addr),
 }

@@ -70,12 +70,14 @@ pub(crate) enum Resolution {
     None,
     Static,
     Dns,
+    DynamicDns,
 }
 
 impl Decode for Resolution {
     fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
-        let words = [("NONE", Self::None), ("STATIC", Self::Static), ("DNS", Self::Dns)];
-        keyword(node, problems, &words, &["DNS_ROUND_ROBIN", "DYNAMIC_DNS"])
+        let words =
+            [("NONE", Self::None), ("STATIC", Self::Static), ("DNS", Self::Dns), ("DYNAMIC_DNS", Self::DynamicDns)];
+        keyword(node, problems, &words, &["DNS_ROUND_ROBIN"])
     }
 }
 

@@ -8,7 +8,7 @@ use meshtoll_model::{
     istio::{self, CheckedResources, MeshFacts},
     topology::{GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, SNI_PROXY_PORT, Service, Topology},
 };
-use meshtoll_policy::routes::{Endpoints, GatewayRoutes, SidecarRoutes, Upstream, UpstreamTls};
+use meshtoll_policy::routes::{Endpoints, GatewayRoutes, InnerTls, SidecarRoutes, Upstream, UpstreamTls};
 
 pub(crate) const NAMESPACE: &str = "airline";
 
@@ -93,7 +93,13 @@ pub(crate) fn gateway(routes: &GatewayRoutes) -> String {
     for server in &routes.servers {
         for route in &server.routes {
             let names = route.names.join(" ");
-            text += &format!("{} {:?} {names} -> {}\n", server.port, route.tls, upstream(&route.upstream));
+            let inner = match &route.inner {
+                InnerTls::Any => String::new(),
+                InnerTls::ServerName { names, fixed_outer } => {
+                    format!(" with {} inside, under any of [{}]", names.join(" "), fixed_outer.join(" "))
+                }
+            };
+            text += &format!("{} {:?} {names}{inner} -> {}\n", server.port, route.tls, upstream(&route.upstream));
         }
     }
     text

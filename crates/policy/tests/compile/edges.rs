@@ -220,7 +220,7 @@ spec:
     443 Passthrough a.b.example -> outbound|443||a.example (dns a.example:443)
     443 Passthrough *.b.example -> outbound|443||b.example (dns b.example:443)
     443 Passthrough *.example -> outbound|443||a.example (dns a.example:443)
-    8443 IstioMutual * -> outbound|443||b.example (dns b.example:443)
+    8443 IstioMutual * with b.example inside, under any of [outbound_.8443_.mutual_.istio-egressgateway.istio-system.svc.cluster.local] -> outbound|443||b.example (dns b.example:443)
     ");
 }
 

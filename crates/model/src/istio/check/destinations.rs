@@ -3,6 +3,7 @@
 use super::{full_host, virtual_services::Context};
 use crate::{
     diagnostics::Diagnostics,
+    host::HostPattern,
     istio::{
         Binding, Destination, Resolution, ServiceEntry,
         written::{self, Resource, VirtualService},
@@ -80,7 +81,7 @@ fn entry<'a>(
         if matches!(binding, Binding::Gateway(_)) && entry.resolution == Resolution::OriginalDestination {
             let message = format!(
                 "ServiceEntry {} has resolution NONE: at the gateway, the connection's own destination is the gateway; \
-                 use DNS or STATIC, or lead to an SNI proxy",
+                 use DNS, DYNAMIC_DNS or STATIC, or lead to an SNI proxy",
                 entry.name
             );
             problems.error(&written.host.place, message);
@@ -101,6 +102,27 @@ fn entry<'a>(
     };
     problems.error(&written.host.place, message);
     None
+}
+
+/// Server names that lead to a host of resolution DYNAMIC_DNS are what is resolved, so that the host has to be about them.
+pub(super) fn resolvable(
+    destination: &Destination,
+    names: &[Located<HostPattern>],
+    binding: &Binding,
+    context: &Context<'_>,
+    problems: &mut Diagnostics,
+) {
+    let entry = context.checked.service_entry(&destination.host, client_namespace(binding, context));
+    let Some(entry) = entry.filter(|entry| entry.resolution == Resolution::DynamicDns) else { return };
+    let Ok(host) = destination.host.parse::<HostPattern>() else { return };
+    for name in names.iter().filter(|name| !host.covers(name)) {
+        let message = format!(
+            "`{}` is not within `{host}`, whose ServiceEntry {} resolves the server name itself (DYNAMIC_DNS): lead to a \
+             host that it belongs to",
+            name.value, entry.name
+        );
+        problems.error(&name.place, message);
+    }
 }
 
 fn entry_port(

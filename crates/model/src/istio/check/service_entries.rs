@@ -125,6 +125,9 @@ fn resolution<'a>(entry: &'a Written, problems: &mut Diagnostics) -> Option<(Res
             problems.error(&endpoint.address.place, message);
             None
         }
+        (words::Resolution::DynamicDns, endpoint) => {
+            dynamic_dns(spec, endpoint, problems).then_some((Resolution::DynamicDns, None))
+        }
         (words::Resolution::Static, None) => {
             let place = spec.resolution.as_ref().map_or_else(|| entry.place(), |resolution| &resolution.place);
             problems.error(place, "with resolution STATIC, an endpoint with the address is needed: add `endpoints`");
@@ -141,6 +144,25 @@ fn resolution<'a>(entry: &'a Written, problems: &mut Diagnostics) -> Option<(Res
         },
         (words::Resolution::Dns, endpoint) => dns(&spec.hosts, endpoint, problems),
     }
+}
+
+/// Each connection's server name is what is resolved: one is needed, and nothing else says where the host is.
+fn dynamic_dns(spec: &written::ServiceEntry, endpoint: Option<&Endpoint>, problems: &mut Diagnostics) -> bool {
+    let before = problems.0.len();
+    if let Some(endpoint) = endpoint {
+        let message = "with resolution DYNAMIC_DNS, Istio refuses endpoints: remove them, or use STATIC or DNS";
+        problems.error(&endpoint.address.place, message);
+    }
+    for host in spec.hosts.iter().filter(|host| !host.is_wildcard()) {
+        let message = format!("`{}` is one host: with resolution DYNAMIC_DNS, name a wildcard, or use DNS", host.value);
+        problems.error(&host.place, message);
+    }
+    for port in spec.ports.iter().filter(|port| port.protocol.value != Protocol::Tls) {
+        let message =
+            "with resolution DYNAMIC_DNS, the host is read from the connection's server name: use protocol TLS";
+        problems.error(&port.protocol.place, message);
+    }
+    problems.0.len() == before
 }
 
 fn dns<'a>(
@@ -170,7 +192,7 @@ fn dns<'a>(
         resolvable = false;
         let message = format!(
             "`{}` cannot be resolved: with a wildcard, Istio refuses resolution DNS without endpoints; use resolution \
-             NONE, or name the hosts",
+             DYNAMIC_DNS, or name the hosts",
             host.value
         );
         problems.error(&host.place, message);

@@ -139,7 +139,9 @@ impl<'a> Service<'a> {
         }
         let mut destination = None;
         for binding in &bindings {
-            destination = Some(destinations::check(&to.destination, binding, self.written, self.context, problems)?);
+            let found = destinations::check(&to.destination, binding, self.written, self.context, problems)?;
+            destinations::resolvable(&found, &matched.sni_hosts, binding, self.context, problems);
+            destination = Some(found);
         }
         let destination = destination?;
         if bindings.contains(&Binding::Mesh) && self.context.sound && problems.0.len() == before {
