@@ -31,13 +31,14 @@ pub fn compile_gateway(resources: &CheckedResources, topology: &Topology) -> Res
             }
         }
     }
+    let authorization = Authorization::of(resources.policies_of_gateway(&workload.identity.namespace));
     let servers = by_port.into_iter().map(|(port, routes)| {
         let ordered = most_specific_first(routes).into_iter();
         let routes = ordered.map(|(names, Target { tls, inner, upstream })| GatewayRoute {
             names,
             tls,
             inner,
-            authorization: Authorization::default(),
+            authorization: authorization.clone(),
             upstream,
         });
         GatewayServer { port, routes: routes.collect() }

@@ -36,7 +36,7 @@ pub fn compile_sidecar(
         inbound: vec![InboundPort {
             port: service.port,
             mtls: peer_mtls(resources, service),
-            authorization: Authorization::default(),
+            authorization: Authorization::of(resources.policies_of_service(&service.name, &service.identity.namespace)),
         }],
         tcp: Vec::new(),
         http: topology.services.iter().map(|callee| http_route(service, callee, &upstreams)).collect(),

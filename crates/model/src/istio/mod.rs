@@ -1,14 +1,19 @@
 //! Istio resources, checked: what the resources of one case say, with every reference resolved.
 
+mod authorization;
 mod check;
+mod facts;
 mod lookup;
 mod words;
 mod written;
 
+pub use authorization::{
+    Action, AuthorizationPolicy, AuthorizationRule, Condition, Operation, PolicyScope, Source, Text, Values,
+};
+pub use facts::{MeshFacts, MeshService};
+
 use crate::{
-    application::Application,
     diagnostics::{Diagnostics, SourceFile},
-    experiment::EgressGateway,
     host::HostPattern,
     ids::WorkloadName,
 };
@@ -41,19 +46,6 @@ impl Resources {
     }
 }
 
-/// What resources may refer to besides each other.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MeshFacts {
-    /// The application, whose services are in the mesh.
-    pub application: Application,
-    /// Its namespace.
-    pub namespace: String,
-    /// The egress gateway's workload.
-    pub gateway: Option<EgressGateway>,
-    /// Whether an SNI proxy listens in the gateway's pod.
-    pub sni_proxy: bool,
-}
-
 /// The resources of one case, checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -68,6 +60,8 @@ pub struct CheckedResources {
     pub destination_rules: Vec<DestinationRule>,
     /// What services ask of their peers.
     pub peer_authentications: Vec<PeerAuthentication>,
+    /// Who may connect.
+    pub authorization_policies: Vec<AuthorizationPolicy>,
 }
 
 /// A resource's namespace and name.

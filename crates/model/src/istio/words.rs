@@ -1,6 +1,6 @@
 //! Words that Istio's fields take: which of them Meshtoll acts on, and which it refuses by name.
 
-use super::{PeerMode, ServerTls};
+use super::{Action, PeerMode, ServerTls};
 use crate::{
     diagnostics::Diagnostics,
     yaml::{Decode, Node, keyword},
@@ -105,5 +105,23 @@ impl Decode for WrittenPeerMode {
             ("DISABLE", Self(Some(PeerMode::Disable))),
         ];
         keyword(node, problems, &words, &[])
+    }
+}
+
+impl Decode for Action {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        let words = [("ALLOW", Self::Allow), ("DENY", Self::Deny), ("AUDIT", Self::Audit)];
+        keyword(node, problems, &words, &["CUSTOM"])
+    }
+}
+
+/// Fields of an AuthorizationPolicy that are about requests: never there once a policy is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NeedsHttp {}
+
+impl Decode for NeedsHttp {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        problems.error(&node.place, "needs HTTP, which Meshtoll's data plane does not read yet: remove it");
+        None
     }
 }

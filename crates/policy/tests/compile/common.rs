@@ -25,7 +25,7 @@ pub(crate) fn egress_gateway() -> EgressGateway {
 pub(crate) fn resources(yaml: &str) -> CheckedResources {
     let file = SourceFile { path: "case.yaml".into(), text: yaml.into() };
     let facts = MeshFacts {
-        application: Application::Airline,
+        services: MeshFacts::services_of(Application::Airline, NAMESPACE),
         namespace: NAMESPACE.into(),
         gateway: Some(egress_gateway()),
         sni_proxy: true,

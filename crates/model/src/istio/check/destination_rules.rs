@@ -80,7 +80,7 @@ fn labels(rule: &Resource<written::DestinationRule>, subset: &Subset, facts: &Me
     let host = full_host(&rule.spec.host, rule.namespace());
     let mut known = BTreeMap::new();
     if let Some(service) = facts.service(host.as_str()) {
-        known.insert("app".to_owned(), service.name.to_owned());
+        known.insert("app".to_owned(), service.name.to_string());
     } else if let Some(gateway) = facts.gateway.as_ref().filter(|gateway| gateway.host == host.as_str()) {
         known = gateway.labels.clone();
     }

@@ -1,6 +1,7 @@
 //! Written resources to checked ones. Each kind is checked by itself and against those before it; a resource that is
 //! wrong is left out of the result, and references to it are not reported a second time.
 
+mod authorization_policies;
 mod destination_rules;
 mod destinations;
 mod gateways;
@@ -14,7 +15,7 @@ use super::{
     written::{Metadata, Resource, Written},
 };
 use crate::{
-    application::{ApplicationService, CLUSTER_DOMAIN},
+    application::CLUSTER_DOMAIN,
     diagnostics::{Diagnostics, Place},
     host::{HostPattern, is_label},
     yaml::Located,
@@ -28,6 +29,7 @@ pub(super) fn resources(written: &Written, facts: &MeshFacts, problems: &mut Dia
         gateways: gateways::check(&written.gateways, facts, problems),
         destination_rules: destination_rules::check(written, facts, problems),
         peer_authentications: peer_authentications::check(&written.peer_authentications, facts, problems),
+        authorization_policies: authorization_policies::check(&written.authorization_policies, facts, problems),
         ..CheckedResources::default()
     };
     let context = virtual_services::Context { written, checked: &checked, facts, sound: problems.0.is_empty() };
@@ -46,6 +48,7 @@ fn names(written: &Written, problems: &mut Diagnostics) {
     names_of(&written.virtual_services, problems);
     names_of(&written.destination_rules, problems);
     names_of(&written.peer_authentications, problems);
+    names_of(&written.authorization_policies, problems);
 }
 
 fn names_of<T>(resources: &[Resource<T>], problems: &mut Diagnostics) {
@@ -88,23 +91,6 @@ fn full_host(host: &HostPattern, namespace: &str) -> HostPattern {
         return host.clone();
     }
     format!("{host}.{namespace}.svc.{CLUSTER_DOMAIN}").parse().unwrap_or_else(|_| host.clone())
-}
-
-impl MeshFacts {
-    /// The application's service with that full name.
-    fn service(&self, host: &str) -> Option<ApplicationService> {
-        self.application.services().iter().copied().find(|service| service.host(&self.namespace) == host)
-    }
-
-    fn is_gateway(&self, host: &str) -> bool {
-        self.gateway.as_ref().is_some_and(|gateway| gateway.host == host)
-    }
-
-    /// Hosts of the mesh, for messages.
-    fn hosts(&self) -> Vec<String> {
-        let services = self.application.services().iter().map(|service| service.host(&self.namespace));
-        services.chain(self.gateway.iter().map(|gateway| gateway.host.clone())).collect()
-    }
 }
 
 /// Reports an empty list; the field is there for something.
