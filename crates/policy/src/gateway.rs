@@ -10,7 +10,7 @@ use crate::{
 };
 use meshtoll_model::{
     host::HostPattern,
-    istio::{Binding, CheckedResources, ClientTls, Destination, Server, ServerTls},
+    istio::{Binding, CheckedResources, ClientTls, Destination, Protocol, Server, ServerTls},
     topology::{GatewayWorkload, Topology},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +97,7 @@ fn terminated(
 fn inner_tls(destination: &Destination, workload: &GatewayWorkload, upstreams: &Upstreams<'_>) -> InnerTls {
     let entry = upstreams.resources.service_entry(&destination.host, upstreams.client_namespace);
     let mut ports = entry.into_iter().flat_map(|entry| &entry.ports);
-    if !ports.any(|port| port.number == destination.port && port.tls) {
+    if !ports.any(|port| port.number == destination.port && port.protocol == Protocol::Tls) {
         return InnerTls::Any;
     }
     InnerTls::ServerName {
@@ -116,7 +116,7 @@ fn fixed_outer(workload: &GatewayWorkload, upstreams: &Upstreams<'_>) -> BTreeSe
     let mut names: BTreeSet<String> = settings
         .filter_map(|tls| match tls {
             ClientTls::IstioMutual { sni } => sni.clone(),
-            ClientTls::Disable => None,
+            ClientTls::Disable | ClientTls::Originate(_) => None,
         })
         .collect();
     let routes = resources.virtual_services.iter().flat_map(|service| &service.tls);

@@ -83,3 +83,82 @@ impl MeshFacts {
         names.join(", ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ids::SpiffeId,
+        topology::{GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, SNI_PROXY_PORT, Service},
+    };
+
+    fn identity(namespace: &str, account: &str) -> SpiffeId {
+        SpiffeId { trust_domain: "cluster.local".into(), namespace: namespace.into(), service_account: account.into() }
+    }
+
+    fn topology(services: Vec<Service>, gateway: Option<GatewayWorkload>) -> Topology {
+        Topology {
+            case: "any".into(),
+            subject: "meshtoll".into(),
+            services,
+            gateway,
+            external: Vec::new(),
+            dns: [10, 64, 0, 53].into(),
+            proxy_marking: ProxyMarking::Uid,
+            proxy: ProxySettings {
+                worker_threads: 1,
+                access_log: false,
+                http: HttpHandling::Full,
+                registry_only: true,
+            },
+        }
+    }
+
+    fn gateway() -> GatewayWorkload {
+        GatewayWorkload {
+            host: "egress.edge.svc.cluster.local".into(),
+            virtual_ip: [10, 96, 0, 100].into(),
+            pod_ip: [10, 64, 0, 100].into(),
+            labels: vec![("istio".into(), "egress".into())],
+            identity: identity("edge", "egress"),
+            sni_proxy_port: Some(SNI_PROXY_PORT),
+        }
+    }
+
+    #[test]
+    fn a_topology_says_who_is_in_the_mesh() {
+        let shop = Service {
+            name: "shop".into(),
+            host: "shop.store.svc.cluster.local".into(),
+            virtual_ip: [10, 96, 0, 1].into(),
+            pod_ip: [10, 64, 0, 1].into(),
+            port: 80,
+            identity: identity("store", "shop"),
+        };
+        let facts = MeshFacts::of(&topology(vec![shop], Some(gateway())));
+        assert_eq!((facts.namespace.as_str(), facts.sni_proxy), ("store", true));
+        assert_eq!(facts.service("shop.store.svc.cluster.local").map(|service| service.port), Some(80));
+        assert!(facts.is_gateway("egress.edge.svc.cluster.local"));
+        let gateway = facts.gateway.unwrap();
+        assert_eq!((gateway.namespace.as_str(), gateway.service_account.as_str()), ("edge", "egress"));
+    }
+
+    #[test]
+    fn a_mesh_may_have_no_services() {
+        assert_eq!(MeshFacts::of(&topology(Vec::new(), Some(gateway()))).namespace, "edge");
+        assert_eq!(MeshFacts::of(&topology(Vec::new(), None)).namespace, "default");
+    }
+
+    #[test]
+    fn a_topology_with_an_unknown_field_is_refused() {
+        let written = serde_saphyr::to_string(&topology(Vec::new(), Some(gateway()))).unwrap();
+        let read = |text: &str| serde_saphyr::from_str::<Topology>(text);
+        assert_eq!(read(&written).unwrap(), topology(Vec::new(), Some(gateway())));
+        for known in ["dns:", "host:", "accessLog:", "trust_domain:"] {
+            let line = written.lines().find(|line| line.trim_start().starts_with(known)).unwrap();
+            let indent = &line[..line.len() - line.trim_start().len()];
+            let error = read(&written.replacen(line, &format!("{line}\n{indent}other: 1"), 1)).unwrap_err();
+            assert!(error.to_string().contains("other"), "{known} {error}");
+        }
+    }
+}

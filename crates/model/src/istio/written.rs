@@ -2,9 +2,10 @@
 //! Istio 1.27 has in that place and Meshtoll does not act on.
 
 use super::{
-    Action, ServerTls,
+    Action, Protocol, ServerTls,
     words::{
-        ClientMode, Location, NeedsHttp, Protocol, Resolution, ServerProtocol, SimpleLoadBalancer, WrittenPeerMode,
+        ClientMode, CredentialName, Location, NeedsHttp, Resolution, ServerProtocol, SimpleLoadBalancer, SkipVerify,
+        WrittenPeerMode,
     },
 };
 use crate::{
@@ -142,7 +143,7 @@ record! {
 record! {
     ServiceEntry {
         required hosts: Located<Vec<Located<HostPattern>>> = "hosts",
-        optional addresses: Located<Vec<String>> = "addresses",
+        optional addresses: Located<Vec<Located<String>>> = "addresses",
         required ports: Located<Vec<ServicePort>> = "ports",
         optional _location: Location = "location",
         optional resolution: Located<Resolution> = "resolution",
@@ -298,11 +299,14 @@ record! {
     ClientTlsSettings {
         required mode: Located<ClientMode> = "mode",
         optional sni: Located<HostPattern> = "sni",
+        optional subject_alt_names: Located<Vec<Located<HostPattern>>> = "subjectAltNames",
+        optional ca_certificates: Located<String> = "caCertificates",
+        optional client_certificate: Located<String> = "clientCertificate",
+        optional private_key: Located<String> = "privateKey",
+        optional _credential_name: CredentialName = "credentialName",
+        optional _insecure_skip_verify: SkipVerify = "insecureSkipVerify",
     }
-    unsupported [
-        "caCertificates", "caCrl", "clientCertificate", "credentialName", "insecureSkipVerify", "privateKey",
-        "subjectAltNames",
-    ]
+    unsupported ["caCrl"]
 }
 
 record! {

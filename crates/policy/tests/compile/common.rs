@@ -80,6 +80,15 @@ pub(crate) fn sni(routes: &SidecarRoutes) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+pub(crate) fn tcp(routes: &SidecarRoutes) -> String {
+    let lines = routes.tcp.iter().map(|route| {
+        let addresses: Vec<_> = route.addresses.iter().map(ToString::to_string).collect();
+        let addresses = if addresses.is_empty() { "any".to_owned() } else { addresses.join(" ") };
+        format!("{} {addresses} -> {}", route.port, upstream(&route.upstream))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 pub(crate) fn http(routes: &SidecarRoutes) -> String {
     let lines = routes
         .http

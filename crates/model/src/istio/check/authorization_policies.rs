@@ -1,9 +1,8 @@
 //! Who may connect.
 
-use super::{not_empty, resource_name};
+use super::{block, not_empty, resource_name};
 use crate::{
     application::ROOT_NAMESPACE,
-    cidr::Cidr,
     diagnostics::Diagnostics,
     istio::{
         Action, AuthorizationPolicy, AuthorizationRule, Condition, MeshFacts, Operation, PolicyScope, Source, Text,
@@ -12,7 +11,6 @@ use crate::{
     },
     yaml::Located,
 };
-use std::net::Ipv4Addr;
 
 type Written = Resource<written::AuthorizationPolicy>;
 type List = Option<Located<Vec<Located<String>>>>;
@@ -186,14 +184,6 @@ fn principal(value: &Located<String>, problems: &mut Diagnostics) -> Option<Text
         return None;
     }
     Some(parsed)
-}
-
-/// An address, or a range of them.
-fn block(value: &Located<String>, problems: &mut Diagnostics) -> Option<Cidr> {
-    if let Ok(address) = value.parse::<Ipv4Addr>() {
-        return Some(Cidr::around(address, 32));
-    }
-    value.parse().map_err(|error: crate::cidr::CidrError| problems.error(&value.place, error.to_string())).ok()
 }
 
 fn port(value: &Located<String>, problems: &mut Diagnostics) -> Option<u16> {

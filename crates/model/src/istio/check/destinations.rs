@@ -5,8 +5,8 @@ use crate::{
     diagnostics::Diagnostics,
     host::HostPattern,
     istio::{
-        Binding, Destination, Resolution, ServiceEntry,
-        written::{self, Resource, VirtualService},
+        Binding, ClientTls, Destination, Protocol, Resolution, ServiceEntry,
+        written::{self, Resource, RouteDestination, VirtualService},
     },
     yaml::{Located, Port},
 };
@@ -104,6 +104,29 @@ fn entry<'a>(
     None
 }
 
+/// What a tls route leads on is TLS already, so that no DestinationRule puts more of it around.
+pub(super) fn as_tls(
+    destination: &Destination,
+    written: &RouteDestination,
+    binding: &Binding,
+    context: &Context<'_>,
+    problems: &mut Diagnostics,
+) {
+    let client = client_namespace(binding, context);
+    let Some(entry) = context.checked.service_entry(&destination.host, client).filter(|_| context.sound) else {
+        return;
+    };
+    let tls = context.checked.client_tls(destination, client, &entry.name.namespace);
+    if let Some(ClientTls::Originate(_)) = tls {
+        let message = format!(
+            "a DestinationRule puts TLS around connections to port {} of `{}`, and what this route leads there is TLS \
+             already: use mode DISABLE",
+            destination.port, destination.host
+        );
+        problems.error(&written.destination.host.place, message);
+    }
+}
+
 /// Server names that lead to a host of resolution DYNAMIC_DNS are what is resolved, so that the host has to be about them.
 pub(super) fn resolvable(
     destination: &Destination,
@@ -146,9 +169,9 @@ fn entry_port(
         problems.error(place, format!("ServiceEntry {} has no port {number}, only {}", entry.name, ports.join(", ")));
         return None;
     };
-    if *binding == Binding::Mesh && !known.tls {
+    if *binding == Binding::Mesh && known.protocol != Protocol::Tls {
         let message =
-            format!("port {number} of ServiceEntry {} is plain TCP; a tls route leads to protocol TLS", entry.name);
+            format!("port {number} of ServiceEntry {} is not TLS; a tls route leads to protocol TLS", entry.name);
         problems.error(place, message);
         return None;
     }

@@ -6,7 +6,9 @@ mod destination_rules;
 mod destinations;
 mod gateways;
 mod mutual_tls;
+mod origination;
 mod peer_authentications;
+mod resolutions;
 mod service_entries;
 mod virtual_services;
 
@@ -16,11 +18,12 @@ use super::{
 };
 use crate::{
     application::CLUSTER_DOMAIN,
+    cidr::{Cidr, CidrError},
     diagnostics::{Diagnostics, Place},
     host::{HostPattern, is_label},
     yaml::Located,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
 pub(super) fn resources(written: &Written, facts: &MeshFacts, problems: &mut Diagnostics) -> CheckedResources {
     names(written, problems);
@@ -98,4 +101,18 @@ fn not_empty<T>(list: &Located<Vec<T>>, problems: &mut Diagnostics) {
     if list.is_empty() {
         problems.error(&list.place, "is empty: at least one is needed");
     }
+}
+
+/// An address, or a range of them.
+fn block(value: &Located<String>, problems: &mut Diagnostics) -> Option<Cidr> {
+    if let Ok(address) = value.parse::<Ipv4Addr>() {
+        return Some(Cidr::around(address, 32));
+    }
+    let message = |error: CidrError| match error {
+        CidrError::NoPrefix(text) | CidrError::Address(text) => {
+            format!("`{text}` is not an IPv4 address: write ADDRESS, or ADDRESS/LENGTH for a range, like 10.88.0.0/16")
+        }
+        error @ (CidrError::Prefix(_) | CidrError::HostBits { .. }) => error.to_string(),
+    };
+    value.parse().map_err(|error| problems.error(&value.place, message(error))).ok()
 }

@@ -48,7 +48,7 @@ pub(super) fn towards_gateway(
                 problems.error(place, message);
             }
         }
-        Some(ClientTls::Disable) | None => {
+        Some(ClientTls::Disable | ClientTls::Originate(_)) | None => {
             for name in matched.sni_hosts.iter().filter(|name| !accepts(ServerTls::Passthrough, name)) {
                 let message = if accepts(ServerTls::IstioMutual, name) {
                     format!(
