@@ -61,6 +61,7 @@ name! {
 
 /// A SPIFFE identity, `spiffe://TRUST_DOMAIN/ns/NAMESPACE/sa/SERVICE_ACCOUNT`, as Istio issues them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SpiffeId {
     /// The mesh's trust domain, `cluster.local` by default.
     pub trust_domain: Arc<str>,

@@ -20,7 +20,7 @@ pub const PROXY_MARK: u32 = 1337;
 
 /// One case on one subject, placed on addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Topology {
     /// The case.
     pub case: CaseName,
@@ -42,7 +42,7 @@ pub struct Topology {
 
 /// A service of the mesh, one replica.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Service {
     /// The workload behind it.
     pub name: WorkloadName,
@@ -67,7 +67,7 @@ impl Service {
 
 /// The egress gateway's workload and service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GatewayWorkload {
     /// Its service's full name, `istio-egressgateway.istio-system.svc.cluster.local`.
     pub host: String,
@@ -85,7 +85,7 @@ pub struct GatewayWorkload {
 
 /// A host outside the mesh: what DNS in `world` says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExternalHost {
     /// Its name.
     pub host: String,
@@ -107,7 +107,7 @@ pub enum ProxyMarking {
 
 /// Settings that are the same for every proxy, so that subjects are compared like with like.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProxySettings {
     /// Worker threads of each proxy.
     pub worker_threads: u32,

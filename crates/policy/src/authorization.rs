@@ -3,7 +3,13 @@
 //! Semantics: https://istio.io/latest/docs/reference/config/security/authorization-policy/. A DENY rule that matches
 //! refuses; else, where there is an ALLOW policy, a rule of one has to match; AUDIT rules only mark.
 
-use meshtoll_model::{cidr::Cidr, ids::SpiffeId};
+pub use meshtoll_model::istio::{Condition, Operation, Source, Text, Values};
+
+use meshtoll_model::{
+    cidr::Cidr,
+    ids::SpiffeId,
+    istio::{Action, AuthorizationPolicy},
+};
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -33,72 +39,6 @@ pub struct Rule {
     pub when: Vec<Condition>,
 }
 
-/// Who connects: all parts have to match.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Source {
-    /// SPIFFE ids without the scheme, as Istio writes them.
-    pub principals: Values<Text>,
-    /// Namespaces of them.
-    pub namespaces: Values<Text>,
-    /// Addresses that the connection comes from.
-    pub ip_blocks: Values<Cidr>,
-}
-
-/// What is connected to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Operation {
-    /// Ports.
-    pub ports: Values<u16>,
-}
-
-/// A condition on an attribute of the connection.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "key", content = "values")]
-pub enum Condition {
-    /// `source.principal`.
-    Principal(Values<Text>),
-    /// `source.namespace`.
-    Namespace(Values<Text>),
-    /// `source.ip`.
-    SourceIp(Values<Cidr>),
-    /// `destination.port`.
-    DestinationPort(Values<u16>),
-    /// `connection.sni`.
-    Sni(Values<Text>),
-}
-
-/// What an attribute has to be, and what it may not be.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Values<T> {
-    /// One of these; anything when there are none.
-    pub any_of: Vec<T>,
-    /// None of these.
-    pub none_of: Vec<T>,
-}
-
-impl<T> Default for Values<T> {
-    fn default() -> Self {
-        Self { any_of: Vec::new(), none_of: Vec::new() }
-    }
-}
-
-/// How a text is matched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Text {
-    /// It is this.
-    Exact(String),
-    /// It starts so (`abc*`).
-    Prefix(String),
-    /// It ends so (`*abc`).
-    Suffix(String),
-    /// It is there (`*`).
-    Present,
-}
-
 /// What is known of a connection when it is decided on.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection<'a> {
@@ -106,7 +46,7 @@ pub struct Connection<'a> {
     pub principal: Option<&'a SpiffeId>,
     /// Where it comes from.
     pub source: IpAddr,
-    /// The port that it is headed to.
+    /// The port that it is headed to: the service's at a sidecar, the listener's at the gateway.
     pub port: u16,
     /// The server name that it sent: at a gateway that looks inside, the inner one.
     pub sni: Option<&'a str>,
@@ -140,7 +80,26 @@ pub enum Denied<'a> {
 }
 
 impl Authorization {
-    /// Decides on a connection.
+    /// What policies that are about one workload say.
+    pub fn of<'a>(policies: impl Iterator<Item = &'a AuthorizationPolicy>) -> Self {
+        let mut authorization = Self::default();
+        for policy in policies {
+            let rules = policy.rules.iter().enumerate().map(|(index, rule)| Rule {
+                name: format!("{}[{index}]", policy.name),
+                from: rule.from.clone(),
+                to: rule.to.clone(),
+                when: rule.when.clone(),
+            });
+            match policy.action {
+                Action::Allow => authorization.allow.get_or_insert_default().extend(rules),
+                Action::Deny => authorization.deny.extend(rules),
+                Action::Audit => authorization.audit.extend(rules),
+            }
+        }
+        authorization
+    }
+
+    /// Decides on a connection: deny before allow.
     pub fn decide(&self, connection: &Connection<'_>) -> Decision<'_> {
         let matching = |rule: &&Rule| rule.matches(connection);
         let denied = self.deny.iter().find(matching);
@@ -158,87 +117,62 @@ impl Authorization {
     }
 }
 
-impl Rule {
+trait Matches {
+    fn matches(&self, connection: &Connection<'_>) -> bool;
+}
+
+impl Matches for Rule {
     fn matches(&self, connection: &Connection<'_>) -> bool {
         (self.from.is_empty() || self.from.iter().any(|source| source.matches(connection)))
-            && (self.to.is_empty() || self.to.iter().any(|to| to.ports.accept_number(connection.port)))
+            && (self.to.is_empty() || self.to.iter().any(|operation| operation.matches(connection)))
             && self.when.iter().all(|condition| condition.matches(connection))
     }
 }
 
-impl Source {
+impl Matches for Source {
     fn matches(&self, connection: &Connection<'_>) -> bool {
-        self.principals.accept_principal(connection)
-            && self.namespaces.accept_namespace(connection)
-            && self.ip_blocks.accept_address(connection.source)
+        principal(&self.principals, connection)
+            && namespace(&self.namespaces, connection)
+            && address(&self.ip_blocks, connection)
     }
 }
 
-impl Condition {
+impl Matches for Operation {
+    fn matches(&self, connection: &Connection<'_>) -> bool {
+        port(&self.ports, connection)
+    }
+}
+
+impl Matches for Condition {
     fn matches(&self, connection: &Connection<'_>) -> bool {
         match self {
-            Self::Principal(values) => values.accept_principal(connection),
-            Self::Namespace(values) => values.accept_namespace(connection),
-            Self::SourceIp(values) => values.accept_address(connection.source),
-            Self::DestinationPort(values) => values.accept_number(connection.port),
+            Self::Principal(values) => principal(values, connection),
+            Self::Namespace(values) => namespace(values, connection),
+            Self::SourceIp(values) => address(values, connection),
+            Self::DestinationPort(values) => port(values, connection),
             Self::Sni(values) => values.accept(|text| connection.sni.is_some_and(|sni| text.matches_name(sni))),
         }
     }
 }
 
-impl<T> Values<T> {
-    fn accept(&self, matches: impl Fn(&T) -> bool) -> bool {
-        (self.any_of.is_empty() || self.any_of.iter().any(&matches)) && !self.none_of.iter().any(&matches)
-    }
+fn principal(values: &Values<Text>, connection: &Connection<'_>) -> bool {
+    let id = connection.principal.map(ToString::to_string);
+    let id = id.as_deref().and_then(|id| id.strip_prefix("spiffe://"));
+    values.accept(|text| id.is_some_and(|id| text.matches(id)))
 }
 
-impl Values<Text> {
-    fn accept_principal(&self, connection: &Connection<'_>) -> bool {
-        let principal = connection.principal.map(ToString::to_string);
-        let principal = principal.as_deref().and_then(|id| id.strip_prefix("spiffe://"));
-        self.accept(|text| principal.is_some_and(|id| text.matches(id)))
-    }
-
-    fn accept_namespace(&self, connection: &Connection<'_>) -> bool {
-        self.accept(|text| connection.principal.is_some_and(|id| text.matches(&id.namespace)))
-    }
+fn namespace(values: &Values<Text>, connection: &Connection<'_>) -> bool {
+    values.accept(|text| connection.principal.is_some_and(|id| text.matches(&id.namespace)))
 }
 
-impl Values<Cidr> {
-    fn accept_address(&self, address: IpAddr) -> bool {
-        self.accept(|block| match address {
-            IpAddr::V4(address) => block.contains(address),
-            IpAddr::V6(_) => false,
-        })
-    }
+/// A listener for both families sees IPv4 peers as mapped addresses, which are the same peers to a policy.
+fn address(values: &Values<Cidr>, connection: &Connection<'_>) -> bool {
+    values.accept(|block| match connection.source.to_canonical() {
+        IpAddr::V4(address) => block.contains(address),
+        IpAddr::V6(_) => false,
+    })
 }
 
-impl Values<u16> {
-    fn accept_number(&self, number: u16) -> bool {
-        self.accept(|own| *own == number)
-    }
-}
-
-impl Text {
-    fn matches(&self, text: &str) -> bool {
-        match self {
-            Self::Exact(own) => own == text,
-            Self::Prefix(own) => text.starts_with(own.as_str()),
-            Self::Suffix(own) => text.ends_with(own.as_str()),
-            Self::Present => !text.is_empty(),
-        }
-    }
-
-    /// As [`Text::matches`], without regard to case, as DNS names are compared.
-    fn matches_name(&self, name: &str) -> bool {
-        match self {
-            Self::Exact(own) => own.eq_ignore_ascii_case(name),
-            Self::Prefix(own) => name.get(..own.len()).is_some_and(|head| head.eq_ignore_ascii_case(own)),
-            Self::Suffix(own) => {
-                let tail = name.len().checked_sub(own.len()).and_then(|at| name.get(at..));
-                tail.is_some_and(|tail| tail.eq_ignore_ascii_case(own))
-            }
-            Self::Present => !name.is_empty(),
-        }
-    }
+fn port(values: &Values<u16>, connection: &Connection<'_>) -> bool {
+    values.accept(|own| *own == connection.port)
 }

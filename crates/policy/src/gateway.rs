@@ -10,10 +10,10 @@ use crate::{
 };
 use meshtoll_model::{
     host::HostPattern,
-    istio::{Binding, CheckedResources, Server, ServerTls},
-    topology::Topology,
+    istio::{Binding, CheckedResources, ClientTls, Destination, Protocol, Server, ServerTls},
+    topology::{GatewayWorkload, Topology},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the egress gateway does.
 pub fn compile_gateway(resources: &CheckedResources, topology: &Topology) -> Result<GatewayRoutes, CompileError> {
@@ -27,28 +27,34 @@ pub fn compile_gateway(resources: &CheckedResources, topology: &Topology) -> Res
             let routes = by_port.entry(server.port).or_default();
             match server.tls {
                 ServerTls::Passthrough => routes.extend(passed_through(server, &binding, &upstreams)?),
-                ServerTls::IstioMutual => routes.extend(terminated(server, &binding, &upstreams)?),
+                ServerTls::IstioMutual => routes.extend(terminated(server, &binding, workload, &upstreams)?),
             }
         }
     }
+    let authorization = Authorization::of(resources.policies_of_gateway(&workload.identity.namespace));
     let servers = by_port.into_iter().map(|(port, routes)| {
         let ordered = most_specific_first(routes).into_iter();
-        let routes = ordered
-            .map(|(names, (tls, upstream))| GatewayRoute {
-                names,
-                tls,
-                inner: InnerTls::Any,
-                authorization: Authorization::default(),
-                upstream,
-            })
-            .collect();
-        GatewayServer { port, routes }
+        let routes = ordered.map(|(names, Target { tls, inner, upstream })| GatewayRoute {
+            names,
+            tls,
+            inner,
+            authorization: authorization.clone(),
+            upstream,
+        });
+        GatewayServer { port, routes: routes.collect() }
     });
     Ok(GatewayRoutes { identity: workload.identity.clone(), servers: servers.collect() })
 }
 
 /// Where connections go, by server name.
-type Routes = Vec<(HostPattern, (GatewayTls, Upstream))>;
+type Routes = Vec<(HostPattern, Target)>;
+
+#[derive(Clone, PartialEq)]
+struct Target {
+    tls: GatewayTls,
+    inner: InnerTls,
+    upstream: Upstream,
+}
 
 /// The `tls` routes of VirtualServices: one for each server name that the server accepts.
 fn passed_through(server: &Server, binding: &Binding, upstreams: &Upstreams<'_>) -> Result<Routes, CompileError> {
@@ -57,24 +63,71 @@ fn passed_through(server: &Server, binding: &Binding, upstreams: &Upstreams<'_>)
         let bound = service.tls.iter().filter(|route| route.bindings.contains(binding));
         for route in bound.filter(|route| route.port.is_none_or(|port| port == server.port)) {
             let upstream = upstreams.of(&route.destination, &resource(service))?;
+            let target = Target { tls: GatewayTls::Passthrough, inner: InnerTls::Any, upstream };
             let accepted = route.sni_hosts.iter().filter(|name| server.hosts.iter().any(|host| host.covers(name)));
-            routes.extend(accepted.map(|name| (name.clone(), (GatewayTls::Passthrough, upstream.clone()))));
+            routes.extend(accepted.map(|name| (name.clone(), target.clone())));
         }
     }
     Ok(routes)
 }
 
 /// The first `tcp` route for hosts of the server: whatever the outer server name, of those that it accepts.
-fn terminated(server: &Server, binding: &Binding, upstreams: &Upstreams<'_>) -> Result<Routes, CompileError> {
+fn terminated(
+    server: &Server,
+    binding: &Binding,
+    workload: &GatewayWorkload,
+    upstreams: &Upstreams<'_>,
+) -> Result<Routes, CompileError> {
     let accepts = |own: &HostPattern| server.hosts.iter().any(|host| host.overlaps(own));
     let services = upstreams.resources.virtual_services.iter().filter(|service| service.hosts.iter().any(accepts));
     for service in services {
         let mut bound = service.tcp.iter().filter(|route| route.bindings.contains(binding));
         if let Some(route) = bound.find(|route| route.port.is_none_or(|port| port == server.port)) {
-            let upstream = upstreams.of(&route.destination, &resource(service))?;
-            let names = server.hosts.iter();
-            return Ok(names.map(|name| (name.clone(), (GatewayTls::IstioMutual, upstream.clone()))).collect());
+            let target = Target {
+                tls: GatewayTls::IstioMutual,
+                inner: inner_tls(&route.destination, workload, upstreams),
+                upstream: upstreams.of(&route.destination, &resource(service))?,
+            };
+            return Ok(server.hosts.iter().map(|name| (name.clone(), target.clone())).collect());
         }
     }
     Ok(Routes::new())
+}
+
+fn inner_tls(destination: &Destination, workload: &GatewayWorkload, upstreams: &Upstreams<'_>) -> InnerTls {
+    let entry = upstreams.resources.service_entry(&destination.host, upstreams.client_namespace);
+    let mut ports = entry.into_iter().flat_map(|entry| &entry.ports);
+    if !ports.any(|port| port.number == destination.port && port.protocol == Protocol::Tls) {
+        return InnerTls::Any;
+    }
+    InnerTls::ServerName {
+        names: vec![destination.host.clone()],
+        fixed_outer: fixed_outer(workload, upstreams).into_iter().collect(),
+    }
+}
+
+/// Outer server names that resources make sidecars send, whatever is inside: those of DestinationRules, and where one says
+/// ISTIO_MUTUAL without a name, the default of the routes that lead here.
+fn fixed_outer(workload: &GatewayWorkload, upstreams: &Upstreams<'_>) -> BTreeSet<String> {
+    let resources = upstreams.resources;
+    let rules = resources.destination_rules.iter().filter(|rule| rule.host.matches(&workload.host));
+    let policies = rules.flat_map(|rule| std::iter::once(&rule.policy).chain(rule.subsets.values()));
+    let settings = policies.flat_map(|policy| policy.tls.iter().chain(policy.ports.values().flatten()));
+    let mut names: BTreeSet<String> = settings
+        .filter_map(|tls| match tls {
+            ClientTls::IstioMutual { sni } => sni.clone(),
+            ClientTls::Disable | ClientTls::Originate(_) => None,
+        })
+        .collect();
+    let routes = resources.virtual_services.iter().flat_map(|service| &service.tls);
+    let here =
+        routes.filter(|route| route.bindings.contains(&Binding::Mesh) && route.destination.host == workload.host);
+    for destination in here.map(|route| &route.destination) {
+        let unnamed = upstreams.topology.services.iter().any(|service| {
+            let tls = resources.client_tls(destination, &service.identity.namespace, &workload.identity.namespace);
+            matches!(tls, Some(ClientTls::IstioMutual { sni: None }))
+        });
+        names.extend(unnamed.then(|| destination.default_sni()));
+    }
+    names
 }

@@ -6,6 +6,7 @@
 
 pub mod authorization;
 mod error;
+mod external;
 mod gateway;
 mod order;
 pub mod routes;

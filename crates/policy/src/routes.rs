@@ -1,5 +1,7 @@
 //! Compiled routes: what a sidecar and an egress gateway do with a connection. Plain data.
 
+pub use meshtoll_model::istio::ClientCertificate;
+
 use crate::authorization::Authorization;
 use meshtoll_model::{cidr::Cidr, ids::SpiffeId};
 use serde::Serialize;
@@ -71,7 +73,7 @@ pub struct HttpRoute {
     /// The address that the hosts' names resolve to, where only the mesh knows what is behind it: a connection to it is
     /// for this route, whatever it says. `None` for hosts outside of the mesh.
     pub virtual_ip: Option<Ipv4Addr>,
-    /// Values of `Host`, without the port, that match.
+    /// Values of `Host`, without the port, that match; `*.` at the start as in [`SniRoute::names`]. First match wins.
     pub hosts: Vec<String>,
     /// Where they go.
     pub upstream: Upstream,
@@ -225,14 +227,4 @@ pub struct Origination {
     pub ca_certificates: Option<PathBuf>,
     /// What the proxy presents (`MUTUAL`).
     pub client: Option<ClientCertificate>,
-}
-
-/// A certificate that a proxy presents outside of the mesh, and its key: PEM files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClientCertificate {
-    /// The chain.
-    pub chain: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
 }

@@ -3,6 +3,7 @@
 use crate::{
     CompileError,
     authorization::Authorization,
+    external,
     order::most_specific_first,
     routes::{HttpRoute, InboundPort, PeerMtls, SidecarRoutes, SniRoute, Unmatched, Upstream},
     upstream::Upstreams,
@@ -10,7 +11,9 @@ use crate::{
 use meshtoll_model::{
     host::HostPattern,
     ids::WorkloadName,
-    istio::{Binding, CheckedResources, Destination, PeerMode, ServiceEntry, ServicePort, TlsRoute, VirtualService},
+    istio::{
+        Binding, CheckedResources, Destination, PeerMode, Protocol, ServiceEntry, ServicePort, TlsRoute, VirtualService,
+    },
     topology::{Service, Topology},
 };
 use std::collections::BTreeMap;
@@ -36,10 +39,15 @@ pub fn compile_sidecar(
         inbound: vec![InboundPort {
             port: service.port,
             mtls: peer_mtls(resources, service),
-            authorization: Authorization::default(),
+            authorization: Authorization::of(resources.policies_of_service(&service.name, &service.identity.namespace)),
         }],
-        tcp: Vec::new(),
-        http: topology.services.iter().map(|callee| http_route(service, callee, &upstreams)).collect(),
+        tcp: external::tcp_routes(&upstreams)?,
+        http: topology
+            .services
+            .iter()
+            .map(|callee| http_route(service, callee, &upstreams))
+            .chain(external::http_routes(&upstreams)?)
+            .collect(),
         sni: sni_routes(&upstreams)?,
         unmatched: if topology.proxy.registry_only { Unmatched::RegistryOnly } else { Unmatched::AllowAny },
     })
@@ -82,15 +90,12 @@ fn host_names(caller: &Service, callee: &Service) -> Vec<String> {
 /// Routes of TLS to hosts outside of the mesh, by port.
 fn sni_routes(upstreams: &Upstreams<'_>) -> Result<Vec<SniRoute>, CompileError> {
     let mut by_port: BTreeMap<u16, Vec<(HostPattern, Upstream)>> = BTreeMap::new();
-    let known = upstreams.resources.service_entries.iter();
-    for entry in known.filter(|entry| entry.export.reaches(upstreams.client_namespace)) {
-        for port in entry.ports.iter().filter(|port| port.tls) {
-            let routes = by_port.entry(port.number).or_default();
-            for host in &entry.hosts {
-                for (name, upstream) in routes_of_host(entry, port, host, upstreams)? {
-                    if !routes.iter().any(|(known, _)| *known == name) {
-                        routes.push((name, upstream));
-                    }
+    for (entry, port) in external::ports(upstreams, Protocol::Tls) {
+        let routes = by_port.entry(port.number).or_default();
+        for host in &entry.hosts {
+            for (name, upstream) in routes_of_host(entry, port, host, upstreams)? {
+                if !routes.iter().any(|(known, _)| *known == name) {
+                    routes.push((name, upstream));
                 }
             }
         }
@@ -119,9 +124,7 @@ fn routes_of_host(
         }
     }
     if routes.is_empty() {
-        let destination = Destination { host: host.to_string(), subset: None, port: port.number };
-        let upstream = upstreams.external(entry, &destination, &format!("ServiceEntry {}", entry.name))?;
-        routes.push((host.clone(), upstream));
+        routes.push((host.clone(), external::upstream(entry, port, host, upstreams)?));
     }
     Ok(routes)
 }

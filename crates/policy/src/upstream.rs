@@ -2,11 +2,11 @@
 
 use crate::{
     CompileError,
-    routes::{Endpoints, Upstream, UpstreamTls},
+    routes::{Endpoints, Origination, Upstream, UpstreamTls},
 };
 use meshtoll_model::{
     ids::SpiffeId,
-    istio::{CheckedResources, ClientTls, Destination, PeerMode, Resolution, ServiceEntry},
+    istio::{CheckedResources, ClientTls, Destination, OriginatedTls, PeerMode, Resolution, ServiceEntry},
     topology::{GatewayWorkload, Service, Topology},
 };
 use std::net::SocketAddrV4;
@@ -61,7 +61,7 @@ impl Upstreams<'_> {
         }
     }
 
-    /// A host outside of the mesh: what the application sends is left as it is.
+    /// A host outside of the mesh: what the application sends is left as it is, unless a DestinationRule says otherwise.
     pub(crate) fn external(
         &self,
         entry: &ServiceEntry,
@@ -75,19 +75,41 @@ impl Upstreams<'_> {
             host: destination.host.clone(),
             port: destination.port,
         })?;
+        let number = port.number;
         let endpoints = match &entry.resolution {
             Resolution::OriginalDestination => Endpoints::OriginalDestination,
             Resolution::Dns => Endpoints::Dns { host: destination.host.clone(), port: port.target },
-            Resolution::DnsOf(host) => Endpoints::Dns { host: host.clone(), port: port.target },
-            Resolution::Address(address) => Endpoints::Addresses(vec![SocketAddrV4::new(*address, port.target)]),
+            Resolution::DnsOf { host, ports } => {
+                Endpoints::Dns { host: host.clone(), port: ports.get(&number).copied().unwrap_or(port.target) }
+            }
+            Resolution::DynamicDns => Endpoints::ServerName { port: port.target },
+            Resolution::Endpoints(endpoints) => {
+                Endpoints::Addresses(endpoints.iter().map(|endpoint| endpoint.socket(port)).collect())
+            }
         };
-        Ok(Upstream { name: destination.upstream_name(), endpoints, tls: UpstreamTls::None })
+        let tls = match self.resources.client_tls(destination, self.client_namespace, &entry.name.namespace) {
+            Some(ClientTls::Originate(tls)) => UpstreamTls::Originate(originated(tls, destination)),
+            Some(ClientTls::Disable | ClientTls::IstioMutual { .. }) | None => UpstreamTls::None,
+        };
+        Ok(Upstream { name: destination.upstream_name(), endpoints, tls })
+    }
+}
+
+fn originated(tls: &OriginatedTls, destination: &Destination) -> Origination {
+    let sni = tls.sni.clone().unwrap_or_else(|| destination.host.clone());
+    let names = &tls.subject_alt_names;
+    Origination {
+        subject_alt_names: if names.is_empty() { vec![sni.clone()] } else { names.clone() },
+        sni,
+        ca_certificates: tls.ca_certificates.clone(),
+        client: tls.client.clone(),
     }
 }
 
 fn explicit(tls: &ClientTls, destination: &Destination, peer: &SpiffeId) -> UpstreamTls {
     match tls {
         ClientTls::Disable => UpstreamTls::None,
+        ClientTls::Originate(tls) => UpstreamTls::Originate(originated(tls, destination)),
         ClientTls::IstioMutual { sni } => UpstreamTls::IstioMutual {
             sni: sni.clone().unwrap_or_else(|| destination.default_sni()),
             peer: peer.clone(),

@@ -27,7 +27,11 @@ pub(super) fn experiment(written: &Written) -> Experiment {
             outbound_traffic_policy: written.mesh.outbound_traffic_policy,
         },
         egress_gateway: written.egress_gateway.as_ref().map(gateway),
-        proxies: Proxies { worker_threads: *written.proxies.worker_threads, access_log: written.proxies.access_log },
+        proxies: Proxies {
+            worker_threads: *written.proxies.worker_threads,
+            access_log: written.proxies.access_log,
+            http: written.proxies.http.unwrap_or_default(),
+        },
         subjects: written.subjects.iter().map(|subject| SubjectName::new(subject.as_str())).collect(),
         baseline: CaseName::new(written.baseline.as_str()),
         cases: written.cases.iter().map(case).collect(),

@@ -93,7 +93,7 @@ pub(super) fn whole<E: fmt::Display>(
 /// What the resources of a case may refer to.
 fn facts(written: &Written, case: &WrittenCase) -> MeshFacts {
     MeshFacts {
-        application: written.application.name,
+        services: MeshFacts::services_of(written.application.name, &written.mesh.namespace),
         namespace: written.mesh.namespace.value.clone(),
         gateway: written.egress_gateway.as_ref().map(assemble::gateway),
         sni_proxy: case.sni_proxy.as_ref().is_some_and(|sni_proxy| sni_proxy.value),

@@ -11,6 +11,7 @@ use crate::{
     diagnostics::{Diagnostics, SourceFile},
     ids::{CaseName, SpiffeId, SubjectName},
     istio::CheckedResources,
+    topology::HttpHandling,
     units::LoadLevel,
 };
 use serde::{Deserialize, Serialize};
@@ -168,6 +169,9 @@ pub struct Proxies {
     pub worker_threads: u32,
     /// Whether each connection and request is logged.
     pub access_log: bool,
+    /// What sidecars read of HTTP between the services.
+    #[serde(default)]
+    pub http: HttpHandling,
 }
 
 /// One topology of the experiment.

@@ -101,8 +101,11 @@ pub(super) fn kept(
 }
 
 fn leads_to_sni_proxy(resources: &istio::CheckedResources) -> bool {
-    let local = istio::Resolution::Address(Ipv4Addr::LOCALHOST);
-    let proxies = resources.service_entries.iter().filter(|entry| entry.resolution == local);
+    let local = |entry: &&istio::ServiceEntry| match &entry.resolution {
+        istio::Resolution::Endpoints(endpoints) => endpoints.iter().any(|end| end.address == Ipv4Addr::LOCALHOST),
+        _ => false,
+    };
+    let proxies = resources.service_entries.iter().filter(local);
     let mut hosts = proxies.flat_map(|entry| &entry.hosts);
     hosts.any(|host| {
         let mut routes = resources.virtual_services.iter().flat_map(|service| &service.tcp);

@@ -6,6 +6,7 @@ use crate::{
     cidr::Cidr,
     diagnostics::{Diagnostics, Place, SourceFile},
     host::HostPattern,
+    topology::HttpHandling,
     yaml::{Decode, Located, Node, Port, documents, keyword, record},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -84,6 +85,7 @@ record! {
     WrittenProxies {
         required worker_threads: Located<u32> = "workerThreads",
         required access_log: bool = "accessLog",
+        optional http: HttpHandling = "http",
     }
 }
 
@@ -165,6 +167,12 @@ impl Decode for OutboundTrafficPolicy {
     fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
         let words = [("REGISTRY_ONLY", Self::RegistryOnly), ("ALLOW_ANY", Self::AllowAny)];
         keyword(node, problems, &words, &[])
+    }
+}
+
+impl Decode for HttpHandling {
+    fn decode(node: &Node, problems: &mut Diagnostics) -> Option<Self> {
+        keyword(node, problems, &[("tcp", Self::Tcp), ("full", Self::Full)], &[])
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which resource applies, by Istio's rules of precedence.
 
 use super::{
-    CheckedResources, ClientPolicy, ClientTls, Destination, DestinationRule, PeerMode, PeerScope, ServiceEntry,
+    AuthorizationPolicy, CheckedResources, ClientPolicy, ClientTls, Destination, DestinationRule, PeerMode, PeerScope,
+    PolicyScope, ServiceEntry,
 };
 use crate::{application::ROOT_NAMESPACE, host::HostPattern, ids::WorkloadName};
 
@@ -55,6 +56,28 @@ impl CheckedResources {
         };
         let applying = self.peer_authentications.iter().filter_map(|peer| Some((narrowness(&peer.scope)?, peer.mode?)));
         applying.min_by_key(|(narrowness, _)| *narrowness).map_or(PeerMode::Permissive, |(_, mode)| mode)
+    }
+
+    /// Who may connect to a service of the application: all policies that are about it.
+    pub fn policies_of_service<'a>(
+        &'a self,
+        workload: &'a WorkloadName,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a AuthorizationPolicy> {
+        self.authorization_policies.iter().filter(move |policy| match &policy.scope {
+            PolicyScope::Workloads { services, .. } => services.contains(workload),
+            PolicyScope::Namespace(own) => own == namespace,
+            PolicyScope::Mesh => true,
+        })
+    }
+
+    /// Who may connect to the egress gateway: all policies that are about it.
+    pub fn policies_of_gateway<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a AuthorizationPolicy> {
+        self.authorization_policies.iter().filter(move |policy| match &policy.scope {
+            PolicyScope::Workloads { gateway, .. } => *gateway,
+            PolicyScope::Namespace(own) => own == namespace,
+            PolicyScope::Mesh => true,
+        })
     }
 }
 

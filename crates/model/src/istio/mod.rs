@@ -1,14 +1,20 @@
 //! Istio resources, checked: what the resources of one case say, with every reference resolved.
 
+mod authorization;
 mod check;
+mod facts;
 mod lookup;
 mod words;
 mod written;
 
+pub use authorization::{
+    Action, AuthorizationPolicy, AuthorizationRule, Condition, Operation, PolicyScope, Source, Text, Values,
+};
+pub use facts::{MeshFacts, MeshService};
+
 use crate::{
-    application::Application,
+    cidr::Cidr,
     diagnostics::{Diagnostics, SourceFile},
-    experiment::EgressGateway,
     host::HostPattern,
     ids::WorkloadName,
 };
@@ -16,7 +22,8 @@ use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddrV4},
+    path::PathBuf,
 };
 
 /// Reads the resources of one case, from files of any number of documents.
@@ -41,19 +48,6 @@ impl Resources {
     }
 }
 
-/// What resources may refer to besides each other.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MeshFacts {
-    /// The application, whose services are in the mesh.
-    pub application: Application,
-    /// Its namespace.
-    pub namespace: String,
-    /// The egress gateway's workload.
-    pub gateway: Option<EgressGateway>,
-    /// Whether an SNI proxy listens in the gateway's pod.
-    pub sni_proxy: bool,
-}
-
 /// The resources of one case, checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -68,6 +62,8 @@ pub struct CheckedResources {
     pub destination_rules: Vec<DestinationRule>,
     /// What services ask of their peers.
     pub peer_authentications: Vec<PeerAuthentication>,
+    /// Who may connect.
+    pub authorization_policies: Vec<AuthorizationPolicy>,
 }
 
 /// A resource's namespace and name.
@@ -93,6 +89,8 @@ pub struct ServiceEntry {
     pub name: ResourceName,
     /// Its hosts.
     pub hosts: Vec<HostPattern>,
+    /// Destination addresses of its plain TCP connections; any when there are none.
+    pub addresses: Vec<Cidr>,
     /// Its ports.
     pub ports: Vec<ServicePort>,
     /// What is behind the hosts.
@@ -101,16 +99,35 @@ pub struct ServiceEntry {
     pub export: Export,
 }
 
+impl ServiceEntry {
+    /// The addresses by which plain TCP on this port is known, any when empty; `None` for other protocols.
+    pub fn plain_tcp(&self, port: &ServicePort) -> Option<&[Cidr]> {
+        (port.protocol == Protocol::Tcp).then_some(self.addresses.as_slice())
+    }
+}
+
 /// A port of hosts outside of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServicePort {
     /// The port that clients connect to.
     pub number: u16,
-    /// The port that the endpoint listens on.
+    /// The port that endpoints listen on, unless they name another.
     pub target: u16,
-    /// Whether server names tell connections apart (protocol TLS or HTTPS); else it is plain TCP.
-    pub tls: bool,
+    /// What is spoken there.
+    pub protocol: Protocol,
+}
+
+/// What is spoken on a port of hosts outside of the mesh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Protocol {
+    /// TLS that is passed through; server names tell connections apart (`HTTPS` means the same to Istio here).
+    Tls,
+    /// Anything; destination addresses tell connections apart.
+    Tcp,
+    /// HTTP/1; `Host` tells requests apart.
+    Http,
 }
 
 /// What is behind the hosts of a ServiceEntry.
@@ -122,9 +139,33 @@ pub enum Resolution {
     /// What DNS says of the host itself (`DNS`).
     Dns,
     /// What DNS says of this other name (`DNS` with an endpoint).
-    DnsOf(String),
-    /// This address (`STATIC`, or `DNS` with an address as endpoint).
-    Address(Ipv4Addr),
+    DnsOf {
+        /// The name.
+        host: String,
+        /// Ports that it listens on instead of [`ServicePort::target`], by [`ServicePort::number`].
+        ports: BTreeMap<u16, u16>,
+    },
+    /// What DNS says of each connection's own server name, which matches a wildcard host (`DYNAMIC_DNS`).
+    DynamicDns,
+    /// These addresses (`STATIC`, or `DNS` with addresses as endpoints).
+    Endpoints(Vec<Endpoint>),
+}
+
+/// An address behind the hosts of a ServiceEntry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// Ports that it listens on instead of [`ServicePort::target`], by [`ServicePort::number`].
+    pub ports: BTreeMap<u16, u16>,
+}
+
+impl Endpoint {
+    /// Where it listens for connections to the ServiceEntry's port.
+    pub fn socket(&self, port: &ServicePort) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, self.ports.get(&port.number).copied().unwrap_or(port.target))
+    }
 }
 
 /// Whose proxies know a resource.
@@ -284,6 +325,32 @@ pub enum ClientTls {
         /// Server name sent, where it is not the one that the upstream's name gives.
         sni: Option<String>,
     },
+    /// TLS that the application does not speak itself (`SIMPLE`, `MUTUAL`).
+    Originate(OriginatedTls),
+}
+
+/// TLS to a host outside of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OriginatedTls {
+    /// Server name sent, where it is not the host.
+    pub sni: Option<String>,
+    /// DNS names of which the server's certificate has to have one; the server name when there are none.
+    pub subject_alt_names: Vec<String>,
+    /// Authorities of the server's certificate, PEM; the system's when there is none.
+    pub ca_certificates: Option<PathBuf>,
+    /// What the client presents (`MUTUAL`).
+    pub client: Option<ClientCertificate>,
+}
+
+/// A certificate that a proxy presents outside of the mesh, and its key: PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientCertificate {
+    /// The chain.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }
 
 /// What services ask of their peers.

@@ -2,8 +2,11 @@
 //! Istio 1.27 has in that place and Meshtoll does not act on.
 
 use super::{
-    ServerTls,
-    words::{ClientMode, Location, Protocol, Resolution, ServerProtocol, SimpleLoadBalancer, WrittenPeerMode},
+    Action, Protocol, ServerTls,
+    words::{
+        ClientMode, CredentialName, Location, NeedsHttp, Resolution, ServerProtocol, SimpleLoadBalancer, SkipVerify,
+        WrittenPeerMode,
+    },
 };
 use crate::{
     diagnostics::{Diagnostics, Place, SourceFile},
@@ -13,16 +16,16 @@ use crate::{
 use std::collections::BTreeMap;
 
 /// Kinds that Meshtoll acts on, with their API groups.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("ServiceEntry", NETWORKING),
     ("Gateway", NETWORKING),
     ("VirtualService", NETWORKING),
     ("DestinationRule", NETWORKING),
     ("PeerAuthentication", SECURITY),
+    ("AuthorizationPolicy", SECURITY),
 ];
 /// Istio's other kinds.
-const UNSUPPORTED_KINDS: [&str; 9] = [
-    "AuthorizationPolicy",
+const UNSUPPORTED_KINDS: [&str; 8] = [
     "EnvoyFilter",
     "ProxyConfig",
     "RequestAuthentication",
@@ -43,6 +46,7 @@ pub(crate) struct Written {
     pub(crate) virtual_services: Vec<Resource<VirtualService>>,
     pub(crate) destination_rules: Vec<Resource<DestinationRule>>,
     pub(crate) peer_authentications: Vec<Resource<PeerAuthentication>>,
+    pub(crate) authorization_policies: Vec<Resource<AuthorizationPolicy>>,
 }
 
 /// A resource: who it is, and what it says.
@@ -90,6 +94,7 @@ impl Written {
             "VirtualService" => push(&mut self.virtual_services, metadata, fields.required("spec")),
             "DestinationRule" => push(&mut self.destination_rules, metadata, fields.required("spec")),
             "PeerAuthentication" => push(&mut self.peer_authentications, metadata, fields.required("spec")),
+            "AuthorizationPolicy" => push(&mut self.authorization_policies, metadata, fields.required("spec")),
             _ => {
                 let supported: Vec<_> = KINDS.iter().map(|(kind, _)| *kind).collect();
                 let what = if UNSUPPORTED_KINDS.contains(&kind.as_str()) {
@@ -138,7 +143,7 @@ record! {
 record! {
     ServiceEntry {
         required hosts: Located<Vec<Located<HostPattern>>> = "hosts",
-        optional addresses: Located<Vec<String>> = "addresses",
+        optional addresses: Located<Vec<Located<String>>> = "addresses",
         required ports: Located<Vec<ServicePort>> = "ports",
         optional _location: Location = "location",
         optional resolution: Located<Resolution> = "resolution",
@@ -294,11 +299,14 @@ record! {
     ClientTlsSettings {
         required mode: Located<ClientMode> = "mode",
         optional sni: Located<HostPattern> = "sni",
+        optional subject_alt_names: Located<Vec<Located<HostPattern>>> = "subjectAltNames",
+        optional ca_certificates: Located<String> = "caCertificates",
+        optional client_certificate: Located<String> = "clientCertificate",
+        optional private_key: Located<String> = "privateKey",
+        optional _credential_name: CredentialName = "credentialName",
+        optional _insecure_skip_verify: SkipVerify = "insecureSkipVerify",
     }
-    unsupported [
-        "caCertificates", "caCrl", "clientCertificate", "credentialName", "insecureSkipVerify", "privateKey",
-        "subjectAltNames",
-    ]
+    unsupported ["caCrl"]
 }
 
 record! {
@@ -333,5 +341,71 @@ record! {
 record! {
     Mtls {
         required mode: Located<WrittenPeerMode> = "mode",
+    }
+}
+
+record! {
+    AuthorizationPolicy {
+        optional selector: Selector = "selector",
+        optional action: Located<Action> = "action",
+        optional rules: Located<Vec<AuthorizationRule>> = "rules",
+    }
+    unsupported ["provider", "targetRef", "targetRefs"]
+}
+
+record! {
+    AuthorizationRule {
+        optional from: Located<Vec<From>> = "from",
+        optional to: Located<Vec<To>> = "to",
+        optional when: Located<Vec<Condition>> = "when",
+    }
+}
+
+record! {
+    From {
+        required source: Located<Source> = "source",
+    }
+}
+
+record! {
+    Source {
+        optional principals: Located<Vec<Located<String>>> = "principals",
+        optional not_principals: Located<Vec<Located<String>>> = "notPrincipals",
+        optional namespaces: Located<Vec<Located<String>>> = "namespaces",
+        optional not_namespaces: Located<Vec<Located<String>>> = "notNamespaces",
+        optional ip_blocks: Located<Vec<Located<String>>> = "ipBlocks",
+        optional not_ip_blocks: Located<Vec<Located<String>>> = "notIpBlocks",
+        optional _request_principals: NeedsHttp = "requestPrincipals",
+        optional _not_request_principals: NeedsHttp = "notRequestPrincipals",
+        optional _remote_ip_blocks: NeedsHttp = "remoteIpBlocks",
+        optional _not_remote_ip_blocks: NeedsHttp = "notRemoteIpBlocks",
+    }
+    unsupported ["serviceAccounts", "notServiceAccounts"]
+}
+
+record! {
+    To {
+        required operation: Located<Operation> = "operation",
+    }
+}
+
+record! {
+    Operation {
+        optional ports: Located<Vec<Located<String>>> = "ports",
+        optional not_ports: Located<Vec<Located<String>>> = "notPorts",
+        optional _hosts: NeedsHttp = "hosts",
+        optional _not_hosts: NeedsHttp = "notHosts",
+        optional _methods: NeedsHttp = "methods",
+        optional _not_methods: NeedsHttp = "notMethods",
+        optional _paths: NeedsHttp = "paths",
+        optional _not_paths: NeedsHttp = "notPaths",
+    }
+}
+
+record! {
+    Condition {
+        required key: Located<String> = "key",
+        optional values: Located<Vec<Located<String>>> = "values",
+        optional not_values: Located<Vec<Located<String>>> = "notValues",
     }
 }

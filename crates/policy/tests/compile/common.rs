@@ -8,7 +8,7 @@ use meshtoll_model::{
     istio::{self, CheckedResources, MeshFacts},
     topology::{GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, SNI_PROXY_PORT, Service, Topology},
 };
-use meshtoll_policy::routes::{Endpoints, GatewayRoutes, SidecarRoutes, Upstream, UpstreamTls};
+use meshtoll_policy::routes::{Endpoints, GatewayRoutes, InnerTls, SidecarRoutes, Upstream, UpstreamTls};
 
 pub(crate) const NAMESPACE: &str = "airline";
 
@@ -25,7 +25,7 @@ pub(crate) fn egress_gateway() -> EgressGateway {
 pub(crate) fn resources(yaml: &str) -> CheckedResources {
     let file = SourceFile { path: "case.yaml".into(), text: yaml.into() };
     let facts = MeshFacts {
-        application: Application::Airline,
+        services: MeshFacts::services_of(Application::Airline, NAMESPACE),
         namespace: NAMESPACE.into(),
         gateway: Some(egress_gateway()),
         sni_proxy: true,
@@ -80,6 +80,15 @@ pub(crate) fn sni(routes: &SidecarRoutes) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+pub(crate) fn tcp(routes: &SidecarRoutes) -> String {
+    let lines = routes.tcp.iter().map(|route| {
+        let addresses: Vec<_> = route.addresses.iter().map(ToString::to_string).collect();
+        let addresses = if addresses.is_empty() { "any".to_owned() } else { addresses.join(" ") };
+        format!("{} {addresses} -> {}", route.port, upstream(&route.upstream))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 pub(crate) fn http(routes: &SidecarRoutes) -> String {
     let lines = routes
         .http
@@ -93,7 +102,13 @@ pub(crate) fn gateway(routes: &GatewayRoutes) -> String {
     for server in &routes.servers {
         for route in &server.routes {
             let names = route.names.join(" ");
-            text += &format!("{} {:?} {names} -> {}\n", server.port, route.tls, upstream(&route.upstream));
+            let inner = match &route.inner {
+                InnerTls::Any => String::new(),
+                InnerTls::ServerName { names, fixed_outer } => {
+                    format!(" with {} inside, under any of [{}]", names.join(" "), fixed_outer.join(" "))
+                }
+            };
+            text += &format!("{} {:?} {names}{inner} -> {}\n", server.port, route.tls, upstream(&route.upstream));
         }
     }
     text

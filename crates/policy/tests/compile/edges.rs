@@ -1,10 +1,10 @@
 //! Istio's rules of precedence, beyond what the experiment needs.
 
-use crate::common::{egress_gateway, gateway, http, resources, sni, topology};
+use crate::common::{egress_gateway, gateway, http, resources, sni, tcp, topology};
 use meshtoll_model::istio::CheckedResources;
 use meshtoll_policy::{
     CompileError, compile_gateway, compile_sidecar,
-    routes::{PeerMtls, SidecarRoutes, Unmatched},
+    routes::{ClientCertificate, PeerMtls, SidecarRoutes, Unmatched, UpstreamTls},
 };
 
 fn sidecar(yaml: &str) -> SidecarRoutes {
@@ -220,7 +220,7 @@ spec:
     443 Passthrough a.b.example -> outbound|443||a.example (dns a.example:443)
     443 Passthrough *.b.example -> outbound|443||b.example (dns b.example:443)
     443 Passthrough *.example -> outbound|443||a.example (dns a.example:443)
-    8443 IstioMutual * -> outbound|443||b.example (dns b.example:443)
+    8443 IstioMutual * with b.example inside, under any of [outbound_.8443_.mutual_.istio-egressgateway.istio-system.svc.cluster.local] -> outbound|443||b.example (dns b.example:443)
     ");
 }
 
@@ -234,4 +234,131 @@ fn what_the_topology_lacks_is_an_error() {
         "case bypass has no service `audit`: its services are auth, customer, flight, booking"
     );
     assert_eq!(compile_gateway(&resources, &topology).unwrap_err(), CompileError::NoGateway { case: "bypass".into() });
+}
+
+fn entry(name: &str, host: &str, ports: &str, rest: &str) -> String {
+    format!(
+        "---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {{name: {name}, namespace: airline}}\n\
+         spec: {{hosts: [{host}], ports: [{ports}], {rest}}}\n"
+    )
+}
+
+#[test]
+fn http_outside_of_the_mesh_is_told_apart_by_host() {
+    const HTTP: &str = "{number: 80, name: http, protocol: HTTP}";
+    let yaml = entry("wild", "'*.example'", HTTP, "resolution: NONE")
+        + &entry("api", "api.example, www.example", HTTP, "resolution: DNS")
+        + &entry("hidden", "hidden.example", HTTP, "resolution: DNS, exportTo: [elsewhere]");
+    let routes = sidecar(&yaml);
+    let outside: Vec<_> = routes.http.iter().filter(|route| route.port == 80).cloned().collect();
+    assert!(outside.iter().all(|route| route.virtual_ip.is_none()));
+    let routes = SidecarRoutes { http: outside, ..routes };
+    insta::assert_snapshot!(http(&routes), @r"
+    80 api.example -> outbound|80||api.example (dns api.example:80)
+    80 www.example -> outbound|80||www.example (dns www.example:80)
+    80 *.example -> outbound|80||*.example (original destination)
+    ");
+}
+
+#[test]
+fn plain_tcp_is_told_apart_by_address_the_narrowest_range_first() {
+    const TCP: &str = "{number: 5432, name: tcp, protocol: TCP}";
+    let yaml = entry("any", "any.example", TCP, "resolution: DNS")
+        + &entry("wide", "wide.example", TCP, "resolution: DNS, addresses: [192.0.2.0/24, 198.51.100.0/24]")
+        + &entry("narrow", "narrow.example", TCP, "resolution: NONE, addresses: [192.0.2.7]")
+        + &entry("hidden", "hidden.example", TCP, "resolution: DNS, exportTo: [elsewhere]");
+    insta::assert_snapshot!(tcp(&sidecar(&yaml)), @r"
+    5432 192.0.2.7/32 -> outbound|5432||narrow.example (original destination)
+    5432 192.0.2.0/24 198.51.100.0/24 -> outbound|5432||wide.example (dns wide.example:5432)
+    5432 any -> outbound|5432||any.example (dns any.example:5432)
+    ");
+}
+
+#[test]
+fn every_endpoint_keeps_its_port() {
+    let endpoints =
+        "resolution: STATIC, endpoints: [{address: 203.0.113.7}, {address: 203.0.113.8, ports: {tls: 8443}}]";
+    let yaml =
+        entry("static", "static.example", "{number: 443, name: tls, protocol: HTTPS, targetPort: 9443}", endpoints);
+    insta::assert_snapshot!(sni(&sidecar(&yaml)), @"443 static.example -> outbound|443||static.example (203.0.113.7:9443,203.0.113.8:8443)");
+}
+
+#[test]
+fn sidecars_speak_tls_for_applications_that_do_not() {
+    let tls = |spec: &str| {
+        let yaml = entry(
+            "db",
+            "db.example",
+            "{number: 80, name: http, protocol: HTTP, targetPort: 443}, {number: 443, name: tls, protocol: TLS}",
+            "resolution: DNS",
+        ) + &destination_rule("db", "airline", spec);
+        let routes = sidecar(&yaml);
+        assert_eq!(routes.sni[0].upstream.tls, UpstreamTls::None);
+        match &routes.http.last().unwrap().upstream.tls {
+            UpstreamTls::Originate(tls) => tls.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let simple =
+        tls("{host: db.example, trafficPolicy: {portLevelSettings: [{port: {number: 80}, tls: {mode: SIMPLE}}]}}");
+    assert_eq!(
+        (simple.sni.as_str(), simple.subject_alt_names.as_slice()),
+        ("db.example", ["db.example".to_owned()].as_slice())
+    );
+    assert_eq!((simple.ca_certificates, simple.client), (None, None));
+    let mutual = tls(
+        "{host: '*.example', trafficPolicy: {tls: {mode: DISABLE}, portLevelSettings: [{port: {number: 80}, tls: {mode: MUTUAL, \
+         sni: other.example, subjectAltNames: [a.example, b.example], caCertificates: /certs/ca.pem, clientCertificate: \
+         /certs/chain.pem, privateKey: /certs/key.pem}}]}}",
+    );
+    assert_eq!(
+        (mutual.sni.as_str(), mutual.subject_alt_names.join(" ").as_str()),
+        ("other.example", "a.example b.example")
+    );
+    assert_eq!(mutual.ca_certificates, Some("/certs/ca.pem".into()));
+    assert_eq!(
+        mutual.client,
+        Some(ClientCertificate { chain: "/certs/chain.pem".into(), key: "/certs/key.pem".into() })
+    );
+}
+
+#[test]
+fn what_a_gateway_ends_may_be_anything_where_it_leads_to_plain_tcp() {
+    let yaml = entry("a", "a.example", "{number: 443, name: tls, protocol: TLS}", "resolution: DNS")
+        + &entry(
+            "plain",
+            "plain.example",
+            "{number: 80, name: tcp, protocol: TCP}",
+            "resolution: DNS, exportTo: [istio-system]",
+        )
+        + &destination_rule("plain", "istio-system", "{host: plain.example, trafficPolicy: {tls: {mode: SIMPLE}}}")
+        + &destination_rule(
+            "egress",
+            "airline",
+            "{host: istio-egressgateway.istio-system.svc.cluster.local, trafficPolicy: {tls: {mode: ISTIO_MUTUAL, sni: a.example}}}",
+        )
+        + "---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: egress, namespace: airline}
+spec:
+  selector: {istio: egressgateway}
+  servers:
+    - {port: {number: 443, name: tls, protocol: TLS}, hosts: [a.example], tls: {mode: ISTIO_MUTUAL}}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: a, namespace: airline}
+spec:
+  hosts: [a.example]
+  gateways: [mesh, egress]
+  tls:
+    - match: [{gateways: [mesh], sniHosts: [a.example]}]
+      route: [{destination: {host: istio-egressgateway.istio-system.svc.cluster.local, port: {number: 443}}}]
+  tcp:
+    - match: [{gateways: [egress]}]
+      route: [{destination: {host: plain.example}}]
+";
+    let routes = compile_gateway(&resources(&yaml), &topology("test", Some(&egress_gateway()))).unwrap();
+    insta::assert_snapshot!(gateway(&routes), @"443 IstioMutual a.example -> outbound|80||plain.example (dns plain.example:80, TLS as plain.example)");
 }

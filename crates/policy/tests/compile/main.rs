@@ -1,5 +1,6 @@
 //! Checked resources and a topology, compiled to routes.
 
+mod authorization;
 mod common;
 mod edges;
 mod egress;

@@ -1,6 +1,6 @@
 //! How clients talk to hosts.
 
-use super::{full_host, resource_name};
+use super::{full_host, origination, resource_name};
 use crate::{
     diagnostics::Diagnostics,
     istio::{
@@ -24,6 +24,13 @@ pub(super) fn check(written: &Written, facts: &MeshFacts, problems: &mut Diagnos
         }
         let policy = rule.spec.traffic_policy.as_ref().map(|policy| client_policy(policy, in_mesh, problems));
         let subsets = subsets(rule, in_mesh, facts, problems);
+        if problems.0.len() == before {
+            let of_subsets = rule.spec.subsets.iter().flat_map(|subsets| subsets.iter());
+            let of_subsets = of_subsets.filter_map(|subset| subset.traffic_policy.as_ref());
+            for policy in rule.spec.traffic_policy.iter().chain(of_subsets) {
+                origination::fits_ports(rule, policy, written, problems);
+            }
+        }
         if problems.0.len() == before {
             checked.push(DestinationRule {
                 name: resource_name(rule),
@@ -80,7 +87,7 @@ fn labels(rule: &Resource<written::DestinationRule>, subset: &Subset, facts: &Me
     let host = full_host(&rule.spec.host, rule.namespace());
     let mut known = BTreeMap::new();
     if let Some(service) = facts.service(host.as_str()) {
-        known.insert("app".to_owned(), service.name.to_owned());
+        known.insert("app".to_owned(), service.name.to_string());
     } else if let Some(gateway) = facts.gateway.as_ref().filter(|gateway| gateway.host == host.as_str()) {
         known = gateway.labels.clone();
     }
@@ -107,21 +114,32 @@ fn client_policy(policy: &TrafficPolicy, in_mesh: bool, problems: &mut Diagnosti
 }
 
 fn client_tls(tls: &ClientTlsSettings, in_mesh: bool, problems: &mut Diagnostics) -> Option<ClientTls> {
-    match (tls.mode.value, &tls.sni) {
-        (ClientMode::Disable, None) => Some(ClientTls::Disable),
-        (ClientMode::Disable, Some(sni)) => {
-            problems.error(&sni.place, "nothing is sent with mode DISABLE: remove it, or use ISTIO_MUTUAL");
-            None
-        }
-        (ClientMode::IstioMutual, _) if !in_mesh => {
-            let message = "a host outside of the mesh has none of its certificates: use DISABLE, or leave it out";
-            problems.error(&tls.mode.place, message);
-            None
-        }
-        (ClientMode::IstioMutual, Some(sni)) if sni.is_wildcard() => {
-            problems.error(&sni.place, format!("`{}` is a pattern: one name is sent", sni.value));
-            None
-        }
-        (ClientMode::IstioMutual, sni) => Some(ClientTls::IstioMutual { sni: sni.as_ref().map(|sni| sni.to_string()) }),
+    let mode = tls.mode.value;
+    match mode {
+        ClientMode::Disable | ClientMode::IstioMutual => origination::none_of_them(tls, problems),
+        ClientMode::Simple | ClientMode::Mutual => {}
     }
+    let message = match mode {
+        ClientMode::Disable => {
+            if let Some(sni) = &tls.sni {
+                problems.error(&sni.place, "nothing is sent with mode DISABLE: remove it, or use another mode");
+            }
+            return Some(ClientTls::Disable);
+        }
+        ClientMode::IstioMutual if in_mesh => {
+            origination::one_name(tls.sni.as_ref(), problems);
+            return Some(ClientTls::IstioMutual { sni: tls.sni.as_ref().map(|sni| sni.to_string()) });
+        }
+        ClientMode::Simple | ClientMode::Mutual if !in_mesh => {
+            return Some(ClientTls::Originate(origination::settings(tls, problems)));
+        }
+        ClientMode::IstioMutual => {
+            "a host outside of the mesh has none of its certificates: use DISABLE, or leave it out"
+        }
+        ClientMode::Simple | ClientMode::Mutual => {
+            "in the mesh, certificates are the mesh's: use ISTIO_MUTUAL, or leave it out"
+        }
+    };
+    problems.error(&tls.mode.place, message);
+    None
 }

@@ -3,9 +3,10 @@
 use super::{full_host, virtual_services::Context};
 use crate::{
     diagnostics::Diagnostics,
+    host::HostPattern,
     istio::{
-        Binding, Destination, Resolution, ServiceEntry,
-        written::{self, Resource, VirtualService},
+        Binding, ClientTls, Destination, Protocol, Resolution, ServiceEntry,
+        written::{self, Resource, RouteDestination, VirtualService},
     },
     yaml::{Located, Port},
 };
@@ -80,7 +81,7 @@ fn entry<'a>(
         if matches!(binding, Binding::Gateway(_)) && entry.resolution == Resolution::OriginalDestination {
             let message = format!(
                 "ServiceEntry {} has resolution NONE: at the gateway, the connection's own destination is the gateway; \
-                 use DNS or STATIC, or lead to an SNI proxy",
+                 use DNS, DYNAMIC_DNS or STATIC, or lead to an SNI proxy",
                 entry.name
             );
             problems.error(&written.host.place, message);
@@ -101,6 +102,50 @@ fn entry<'a>(
     };
     problems.error(&written.host.place, message);
     None
+}
+
+/// What a tls route leads on is TLS already, so that no DestinationRule puts more of it around.
+pub(super) fn as_tls(
+    destination: &Destination,
+    written: &RouteDestination,
+    binding: &Binding,
+    context: &Context<'_>,
+    problems: &mut Diagnostics,
+) {
+    let client = client_namespace(binding, context);
+    let Some(entry) = context.checked.service_entry(&destination.host, client).filter(|_| context.sound) else {
+        return;
+    };
+    let tls = context.checked.client_tls(destination, client, &entry.name.namespace);
+    if let Some(ClientTls::Originate(_)) = tls {
+        let message = format!(
+            "a DestinationRule puts TLS around connections to port {} of `{}`, and what this route leads there is TLS \
+             already: use mode DISABLE",
+            destination.port, destination.host
+        );
+        problems.error(&written.destination.host.place, message);
+    }
+}
+
+/// Server names that lead to a host of resolution DYNAMIC_DNS are what is resolved, so that the host has to be about them.
+pub(super) fn resolvable(
+    destination: &Destination,
+    names: &[Located<HostPattern>],
+    binding: &Binding,
+    context: &Context<'_>,
+    problems: &mut Diagnostics,
+) {
+    let entry = context.checked.service_entry(&destination.host, client_namespace(binding, context));
+    let Some(entry) = entry.filter(|entry| entry.resolution == Resolution::DynamicDns) else { return };
+    let Ok(host) = destination.host.parse::<HostPattern>() else { return };
+    for name in names.iter().filter(|name| !host.covers(name)) {
+        let message = format!(
+            "`{}` is not within `{host}`, whose ServiceEntry {} resolves the server name itself (DYNAMIC_DNS): lead to a \
+             host that it belongs to",
+            name.value, entry.name
+        );
+        problems.error(&name.place, message);
+    }
 }
 
 fn entry_port(
@@ -124,9 +169,9 @@ fn entry_port(
         problems.error(place, format!("ServiceEntry {} has no port {number}, only {}", entry.name, ports.join(", ")));
         return None;
     };
-    if *binding == Binding::Mesh && !known.tls {
+    if *binding == Binding::Mesh && known.protocol != Protocol::Tls {
         let message =
-            format!("port {number} of ServiceEntry {} is plain TCP; a tls route leads to protocol TLS", entry.name);
+            format!("port {number} of ServiceEntry {} is not TLS; a tls route leads to protocol TLS", entry.name);
         problems.error(place, message);
         return None;
     }

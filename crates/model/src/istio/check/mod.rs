@@ -1,11 +1,14 @@
 //! Written resources to checked ones. Each kind is checked by itself and against those before it; a resource that is
 //! wrong is left out of the result, and references to it are not reported a second time.
 
+mod authorization_policies;
 mod destination_rules;
 mod destinations;
 mod gateways;
 mod mutual_tls;
+mod origination;
 mod peer_authentications;
+mod resolutions;
 mod service_entries;
 mod virtual_services;
 
@@ -14,12 +17,13 @@ use super::{
     written::{Metadata, Resource, Written},
 };
 use crate::{
-    application::{ApplicationService, CLUSTER_DOMAIN},
+    application::CLUSTER_DOMAIN,
+    cidr::{Cidr, CidrError},
     diagnostics::{Diagnostics, Place},
     host::{HostPattern, is_label},
     yaml::Located,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
 pub(super) fn resources(written: &Written, facts: &MeshFacts, problems: &mut Diagnostics) -> CheckedResources {
     names(written, problems);
@@ -28,6 +32,7 @@ pub(super) fn resources(written: &Written, facts: &MeshFacts, problems: &mut Dia
         gateways: gateways::check(&written.gateways, facts, problems),
         destination_rules: destination_rules::check(written, facts, problems),
         peer_authentications: peer_authentications::check(&written.peer_authentications, facts, problems),
+        authorization_policies: authorization_policies::check(&written.authorization_policies, facts, problems),
         ..CheckedResources::default()
     };
     let context = virtual_services::Context { written, checked: &checked, facts, sound: problems.0.is_empty() };
@@ -46,6 +51,7 @@ fn names(written: &Written, problems: &mut Diagnostics) {
     names_of(&written.virtual_services, problems);
     names_of(&written.destination_rules, problems);
     names_of(&written.peer_authentications, problems);
+    names_of(&written.authorization_policies, problems);
 }
 
 fn names_of<T>(resources: &[Resource<T>], problems: &mut Diagnostics) {
@@ -90,26 +96,23 @@ fn full_host(host: &HostPattern, namespace: &str) -> HostPattern {
     format!("{host}.{namespace}.svc.{CLUSTER_DOMAIN}").parse().unwrap_or_else(|_| host.clone())
 }
 
-impl MeshFacts {
-    /// The application's service with that full name.
-    fn service(&self, host: &str) -> Option<ApplicationService> {
-        self.application.services().iter().copied().find(|service| service.host(&self.namespace) == host)
-    }
-
-    fn is_gateway(&self, host: &str) -> bool {
-        self.gateway.as_ref().is_some_and(|gateway| gateway.host == host)
-    }
-
-    /// Hosts of the mesh, for messages.
-    fn hosts(&self) -> Vec<String> {
-        let services = self.application.services().iter().map(|service| service.host(&self.namespace));
-        services.chain(self.gateway.iter().map(|gateway| gateway.host.clone())).collect()
-    }
-}
-
 /// Reports an empty list; the field is there for something.
 fn not_empty<T>(list: &Located<Vec<T>>, problems: &mut Diagnostics) {
     if list.is_empty() {
         problems.error(&list.place, "is empty: at least one is needed");
     }
+}
+
+/// An address, or a range of them.
+fn block(value: &Located<String>, problems: &mut Diagnostics) -> Option<Cidr> {
+    if let Ok(address) = value.parse::<Ipv4Addr>() {
+        return Some(Cidr::around(address, 32));
+    }
+    let message = |error: CidrError| match error {
+        CidrError::NoPrefix(text) | CidrError::Address(text) => {
+            format!("`{text}` is not an IPv4 address: write ADDRESS, or ADDRESS/LENGTH for a range, like 10.88.0.0/16")
+        }
+        error @ (CidrError::Prefix(_) | CidrError::HostBits { .. }) => error.to_string(),
+    };
+    value.parse().map_err(|error| problems.error(&value.place, message(error))).ok()
 }

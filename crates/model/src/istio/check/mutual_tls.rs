@@ -5,7 +5,6 @@ use super::{resource_name, virtual_services::Context};
 use crate::{
     diagnostics::Diagnostics,
     host::HostPattern,
-    ids::WorkloadName,
     istio::{
         Binding, CheckedResources, ClientTls, Destination, MeshFacts, PeerMode, Server, ServerTls, VirtualService,
         written::{self, TlsMatch, Written},
@@ -49,7 +48,7 @@ pub(super) fn towards_gateway(
                 problems.error(place, message);
             }
         }
-        Some(ClientTls::Disable) | None => {
+        Some(ClientTls::Disable | ClientTls::Originate(_)) | None => {
             for name in matched.sni_hosts.iter().filter(|name| !accepts(ServerTls::Passthrough, name)) {
                 let message = if accepts(ServerTls::IstioMutual, name) {
                     format!(
@@ -120,10 +119,10 @@ fn terminated(service: &VirtualService, binding: &Binding, server: &Server) -> b
 
 /// Services of the application ask for what their callers send.
 pub(super) fn services(written: &Written, checked: &CheckedResources, facts: &MeshFacts, problems: &mut Diagnostics) {
-    for service in facts.application.services() {
-        let destination = Destination { host: service.host(&facts.namespace), subset: None, port: service.port };
+    for service in &facts.services {
+        let destination = Destination { host: service.host.clone(), subset: None, port: service.port };
         let sent = checked.client_tls(&destination, &facts.namespace, &facts.namespace);
-        let asked = checked.peer_mode(&WorkloadName::new(service.name), &facts.namespace);
+        let asked = checked.peer_mode(&service.name, &facts.namespace);
         let message = match (sent, asked) {
             (Some(ClientTls::Disable), PeerMode::Strict) => {
                 format!(

@@ -58,12 +58,11 @@ fn scope(peer: &Written, facts: &MeshFacts, problems: &mut Diagnostics) -> Optio
     let Some(labels) = selector.filter(|labels| !labels.is_empty()) else {
         return Some(PeerScope::Namespace(namespace.into()));
     };
-    let services = facts.application.services().iter();
-    let selected = services.filter(|service| labels.iter().all(|(key, value)| key == "app" && value == service.name));
-    let selected: std::collections::BTreeSet<_> = selected.map(|service| WorkloadName::new(service.name)).collect();
+    let is_selected = |name: &str| labels.iter().all(|(key, value)| key == "app" && value == name);
+    let selected = facts.services.iter().map(|service| &service.name).filter(|name| is_selected(name.as_str()));
+    let selected: std::collections::BTreeSet<WorkloadName> = selected.cloned().collect();
     if selected.is_empty() {
-        let names: Vec<_> = facts.application.services().iter().map(|service| service.name).collect();
-        let message = format!("selects no service: their only label is `app`, with one of {}", names.join(", "));
+        let message = format!("selects no service: their only label is `app`, with one of {}", facts.service_names());
         problems.error(&labels.place, message);
         return None;
     }

@@ -1,18 +1,15 @@
 //! Hosts outside of the mesh.
 
-use super::{not_empty, resource_name};
+use super::{block, not_empty, resolutions, resource_name};
 use crate::{
+    cidr::Cidr,
     diagnostics::Diagnostics,
-    host::{HostPattern, is_label},
+    host::is_label,
     istio::{
-        Export, MeshFacts, Resolution, ServiceEntry, ServicePort,
-        words::{self, Protocol},
-        written::{self, Endpoint, Resource},
+        Export, MeshFacts, Protocol, ServiceEntry,
+        written::{self, Resource},
     },
-    topology::SNI_PROXY_PORT,
-    yaml::Located,
 };
-use std::net::Ipv4Addr;
 
 type Written = Resource<written::ServiceEntry>;
 
@@ -22,6 +19,13 @@ pub(super) fn check(entries: &[Written], facts: &MeshFacts, problems: &mut Diagn
         if let Some(entry) = service_entry(written, facts, problems) {
             for earlier in checked.iter().filter(|earlier| earlier.export.overlaps(&entry.export)) {
                 only_one(earlier, written, problems);
+            }
+            if entry.export.reaches(&facts.namespace) {
+                one_host_for_tcp(written, problems);
+                apart_from_services(&entry, written, facts, problems);
+                for earlier in checked.iter().filter(|earlier| earlier.export.reaches(&facts.namespace)) {
+                    told_apart(earlier, &entry, written, problems);
+                }
             }
             checked.push(entry);
         }
@@ -35,21 +39,13 @@ fn service_entry(entry: &Written, facts: &MeshFacts, problems: &mut Diagnostics)
     not_empty(&spec.hosts, problems);
     not_empty(&spec.ports, problems);
     hosts(entry, facts, problems);
-    if let Some(addresses) = spec.addresses.as_ref().filter(|addresses| !addresses.is_empty()) {
-        let message =
-            "not supported by Meshtoll: its routes tell hosts apart by server name alone; remove the addresses";
-        problems.error(&addresses.place, message);
-    }
+    let addresses = addresses(entry, problems);
     let export = export(entry, problems);
-    plain_ports(entry, &export, facts, problems);
-    let (resolution, endpoint) = resolution(entry, problems)?;
-    let ports = ports(entry, endpoint, problems);
-    if let Some(endpoint) = endpoint {
-        sni_proxy(endpoint, &resolution, &ports, facts, problems);
-    }
+    let (resolution, ports) = resolutions::check(entry, facts, problems)?;
     (problems.0.len() == before).then(|| ServiceEntry {
         name: resource_name(entry),
         hosts: spec.hosts.iter().map(|host| host.value.clone()).collect(),
+        addresses,
         ports,
         resolution,
         export,
@@ -91,141 +87,25 @@ fn export(entry: &Written, problems: &mut Diagnostics) -> Export {
     Export::Namespaces(namespaces.collect())
 }
 
-/// Sidecars find routes by server name, so that plain TCP is for the gateway alone.
-fn plain_ports(entry: &Written, export: &Export, facts: &MeshFacts, problems: &mut Diagnostics) {
-    for port in entry.spec.ports.iter().filter(|port| port.protocol.value == Protocol::Tcp) {
-        if export.reaches(&facts.namespace) {
-            let message = format!(
-                "not supported by Meshtoll in sidecars, which route by server name: use protocol TLS, or keep the entry \
-                 from namespace {} by `exportTo`",
-                facts.namespace
-            );
-            problems.error(&port.protocol.place, message);
-        }
-    }
-}
-
-/// What is behind the hosts, and the endpoint where one is given.
-fn resolution<'a>(entry: &'a Written, problems: &mut Diagnostics) -> Option<(Resolution, Option<&'a Endpoint>)> {
-    let spec = &entry.spec;
-    let endpoints = spec.endpoints.as_ref().filter(|endpoints| !endpoints.is_empty());
-    if let Some(endpoints) = endpoints
-        && let [_, _, ..] = endpoints.as_slice()
-    {
-        let message = "several endpoints are not supported by Meshtoll, which does not balance load: keep one";
-        problems.error(&endpoints.place, message);
-        return None;
-    }
-    let endpoint = endpoints.and_then(|endpoints| endpoints.first());
-    let written = spec.resolution.as_ref().map_or(words::Resolution::None, |resolution| resolution.value);
-    match (written, endpoint) {
-        (words::Resolution::None, None) => Some((Resolution::OriginalDestination, None)),
-        (words::Resolution::None, Some(endpoint)) => {
-            let message = "with resolution NONE, Istio refuses endpoints: remove them, or use STATIC or DNS";
-            problems.error(&endpoint.address.place, message);
-            None
-        }
-        (words::Resolution::Static, None) => {
-            let place = spec.resolution.as_ref().map_or_else(|| entry.place(), |resolution| &resolution.place);
-            problems.error(place, "with resolution STATIC, an endpoint with the address is needed: add `endpoints`");
-            None
-        }
-        (words::Resolution::Static, Some(endpoint)) => match endpoint.address.parse() {
-            Ok(address) => Some((Resolution::Address(address), Some(endpoint))),
-            Err(_) => {
-                let message =
-                    format!("`{}` is not an IPv4 address; with a name, use resolution DNS", endpoint.address.value);
-                problems.error(&endpoint.address.place, message);
-                None
-            }
-        },
-        (words::Resolution::Dns, endpoint) => dns(&spec.hosts, endpoint, problems),
-    }
-}
-
-fn dns<'a>(
-    hosts: &[Located<HostPattern>],
-    endpoint: Option<&'a Endpoint>,
-    problems: &mut Diagnostics,
-) -> Option<(Resolution, Option<&'a Endpoint>)> {
-    if let Some(endpoint) = endpoint {
-        let address = &endpoint.address;
-        if let Ok(address) = address.parse::<Ipv4Addr>() {
-            return Some((Resolution::Address(address), Some(endpoint)));
-        }
-        return match address.parse::<HostPattern>() {
-            Ok(host) if !host.is_wildcard() => Some((Resolution::DnsOf(address.value.clone()), Some(endpoint))),
-            Ok(_) => {
-                problems.error(&address.place, format!("`{}` is a pattern: an endpoint is one host", address.value));
-                None
-            }
-            Err(error) => {
-                problems.error(&address.place, error.to_string());
-                None
-            }
-        };
-    }
-    let mut resolvable = true;
-    for host in hosts.iter().filter(|host| host.is_wildcard()) {
-        resolvable = false;
-        let message = format!(
-            "`{}` cannot be resolved: with a wildcard, Istio refuses resolution DNS without endpoints; use resolution \
-             NONE, or name the hosts",
-            host.value
-        );
-        problems.error(&host.place, message);
-    }
-    resolvable.then_some((Resolution::Dns, None))
-}
-
-fn ports(entry: &Written, endpoint: Option<&Endpoint>, problems: &mut Diagnostics) -> Vec<ServicePort> {
-    let ports = &entry.spec.ports;
-    for (index, port) in ports.iter().enumerate() {
-        if ports[..index].iter().any(|earlier| earlier.number.value == port.number.value) {
-            problems.error(&port.number.place, format!("port {} is there twice", port.number.0));
-        }
-        if ports[..index].iter().any(|earlier| earlier.name.value == port.name.value) {
-            problems.error(&port.name.place, format!("there already is a port named `{}`", port.name.value));
-        }
-    }
-    let of_endpoint = endpoint.and_then(|endpoint| endpoint.ports.as_ref());
-    for (name, port) in of_endpoint.into_iter().flatten() {
-        if !ports.iter().any(|known| known.name.value == *name) {
-            problems.error(&port.place, format!("the ServiceEntry has no port named `{name}`"));
-        }
-    }
-    let target = |port: &written::ServicePort| {
-        let of_endpoint = of_endpoint.and_then(|ports| ports.get(&port.name.value)).map(|port| port.value);
-        of_endpoint.or(port.target_port).unwrap_or(port.number.value).0
+/// Addresses tell plain TCP connections apart; others say themselves what they are for.
+fn addresses(entry: &Written, problems: &mut Diagnostics) -> Vec<Cidr> {
+    let Some(addresses) = entry.spec.addresses.as_ref().filter(|addresses| !addresses.is_empty()) else {
+        return Vec::new();
     };
-    let checked = ports.iter().map(|port| ServicePort {
-        number: port.number.0,
-        target: target(port),
-        tls: port.protocol.value == Protocol::Tls,
-    });
-    checked.collect()
+    for port in entry.spec.ports.iter().filter(|port| port.protocol.value != Protocol::Tcp) {
+        let message = "with `addresses`, only TCP is supported by Meshtoll, which tells other connections apart by server \
+                       name or Host alone: remove the addresses, or put this port into an entry without them";
+        problems.error(&port.protocol.place, message);
+    }
+    addresses.iter().filter_map(|address| block(address, problems)).collect()
 }
 
-/// An endpoint on the loopback is the SNI proxy in the gateway's pod, and nothing else.
-fn sni_proxy(
-    endpoint: &Endpoint,
-    resolution: &Resolution,
-    ports: &[ServicePort],
-    facts: &MeshFacts,
-    problems: &mut Diagnostics,
-) {
-    let Resolution::Address(address) = resolution else { return };
-    if !address.is_loopback() {
-        return;
-    }
-    let fits = *address == Ipv4Addr::LOCALHOST && ports.iter().all(|port| port.target == SNI_PROXY_PORT);
-    if !facts.sni_proxy {
-        let message = "nothing listens on a loopback address in this case: set `sniProxy: true` in the experiment, or \
-                       name another endpoint";
-        problems.error(&endpoint.address.place, message);
-    } else if !fits {
-        let message = format!("the SNI proxy of the gateway's pod listens on 127.0.0.1:{SNI_PROXY_PORT}");
-        problems.error(&endpoint.address.place, message);
+/// A plain TCP connection does not say which of several hosts it is for.
+fn one_host_for_tcp(entry: &Written, problems: &mut Diagnostics) {
+    let tcp = entry.spec.ports.iter().find(|port| port.protocol.value == Protocol::Tcp);
+    if let (Some(port), [_, _, ..]) = (tcp, entry.spec.hosts.as_slice()) {
+        let message = "plain TCP does not say which of several hosts it is for: give each an entry of its own";
+        problems.error(&port.protocol.place, message);
     }
 }
 
@@ -237,6 +117,42 @@ fn only_one(earlier: &ServiceEntry, written: &Written, problems: &mut Diagnostic
                 let message = format!("ServiceEntry {} has {}:{} already", earlier.name, host.value, port.number.0);
                 problems.error(&port.number.place, message);
             }
+        }
+    }
+}
+
+/// Connections to the same port can be told apart: plain TCP by its destination addresses alone.
+fn told_apart(earlier: &ServiceEntry, entry: &ServiceEntry, written: &Written, problems: &mut Diagnostics) {
+    for (port, number) in entry.ports.iter().zip(written.spec.ports.iter().map(|port| &port.number)) {
+        let same = earlier.ports.iter().filter(|known| known.number == port.number);
+        for known in same {
+            let tcp = [earlier.plain_tcp(known), entry.plain_tcp(port)];
+            let same_block = entry.addresses.iter().any(|block| earlier.addresses.contains(block));
+            let message = match tcp {
+                [Some([]), Some([])] => "has plain TCP to any address on this port already: give both `addresses`",
+                [Some([]), None] | [None, Some([])] => {
+                    "has the port too, and one of both is plain TCP to any address, which takes every connection: give it \
+                     `addresses`"
+                }
+                [Some(_), Some(_)] if same_block => "has plain TCP to the same addresses on this port already",
+                _ => continue,
+            };
+            problems.error(&number.place, format!("ServiceEntry {} {message}", earlier.name));
+        }
+    }
+}
+
+/// Plain TCP to any address does not take the connections between services.
+fn apart_from_services(entry: &ServiceEntry, written: &Written, facts: &MeshFacts, problems: &mut Diagnostics) {
+    for (port, number) in entry.ports.iter().zip(written.spec.ports.iter().map(|port| &port.number)) {
+        let service = facts.services.iter().find(|service| service.port == port.number);
+        if let (Some(service), Some([])) = (service, entry.plain_tcp(port)) {
+            let message = format!(
+                "service {} of the mesh has this port, and plain TCP to any address would take its connections: add \
+                 `addresses`",
+                service.name
+            );
+            problems.error(&number.place, message);
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::{
     diagnostics::Diagnostics,
     host::HostPattern,
     istio::{
-        Binding, CheckedResources, Destination, Gateway, MeshFacts, ResourceName, ServerTls, TcpRoute, TlsRoute,
-        VirtualService,
+        Binding, CheckedResources, Destination, Gateway, MeshFacts, Protocol, ResourceName, ServerTls, TcpRoute,
+        TlsRoute, VirtualService,
         written::{self, Resource, RouteDestination, TcpMatch, TlsMatch, Written},
     },
     yaml::{Located, Port},
@@ -139,7 +139,10 @@ impl<'a> Service<'a> {
         }
         let mut destination = None;
         for binding in &bindings {
-            destination = Some(destinations::check(&to.destination, binding, self.written, self.context, problems)?);
+            let found = destinations::check(&to.destination, binding, self.written, self.context, problems)?;
+            destinations::as_tls(&found, to, binding, self.context, problems);
+            destinations::resolvable(&found, &matched.sni_hosts, binding, self.context, problems);
+            destination = Some(found);
         }
         let destination = destination?;
         if bindings.contains(&Binding::Mesh) && self.context.sound && problems.0.len() == before {
@@ -163,8 +166,8 @@ impl<'a> Service<'a> {
             match binding {
                 Binding::Mesh => {
                     let place = &to.destination.host.place;
-                    let message = "tcp routes of sidecars are not supported by Meshtoll, which routes by server name: use \
-                                   `tls`, or match a gateway";
+                    let message = "tcp routes of sidecars are not supported by Meshtoll: plain TCP goes where its ServiceEntry \
+                                   says; use `tls`, or match a gateway";
                     problems.error(place, message);
                     return None;
                 }
@@ -207,7 +210,7 @@ impl<'a> Service<'a> {
                 let known = self.context.checked.service_entries.iter().any(|entry| {
                     entry.export.reaches(namespace)
                         && entry.hosts.iter().any(|host| host.covers(name))
-                        && entry.ports.iter().any(|port| port.tls && any_port(port.number))
+                        && entry.ports.iter().any(|port| port.protocol == Protocol::Tls && any_port(port.number))
                 });
                 if !known {
                     let message = format!(
