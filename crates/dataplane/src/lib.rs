@@ -6,5 +6,6 @@
 //!
 //! Out of scope: what resources mean (`meshtoll-policy`), HTTP beyond the host of a connection's first request, UDP.
 
+pub mod admin;
 pub mod connect;
 pub mod telemetry;
