@@ -4,6 +4,7 @@
 
 mod app;
 mod args;
+mod ca;
 mod check;
 mod database;
 mod doctor;
@@ -49,6 +50,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report { run, store, out } => report::report(&run, store.as_deref(), &out),
         Command::Doctor => doctor::doctor(),
         Command::App(app) => app::run(app).map(|()| ExitCode::SUCCESS),
+        Command::Ca(command) => ca::run(command).map(|()| ExitCode::SUCCESS),
         Command::Docstore { listen, admin, certificate, key } => {
             let tls = certificate.zip(key).map(|(certificate, key)| meshtoll_docstore::TlsFiles { certificate, key });
             meshtoll_docstore::serve(meshtoll_docstore::Options { listen, admin, tls }).context("docstore")?;

@@ -6,6 +6,7 @@
 //!
 //! Out of scope: what resources mean (`meshtoll-policy`), HTTP beyond the host of a connection's first request, UDP.
 
+pub mod admin;
 pub mod classify;
 pub mod connect;
 pub mod relay;

@@ -54,7 +54,7 @@ pub enum Direction {
 }
 
 /// How a connection ended: Envoy's response flags where it has one for it
-/// (https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage#response-flags).
+/// (<https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage#response-flags>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum ResponseFlag {
     /// Both sides ended it.
@@ -92,6 +92,17 @@ pub enum ResponseFlag {
     Drained,
 }
 
+impl Direction {
+    /// As in access logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Outbound => "outbound",
+            Self::Inbound => "inbound",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
 impl ResponseFlag {
     /// As in access logs and metrics.
     pub fn as_str(self) -> &'static str {
@@ -107,6 +118,31 @@ impl ResponseFlag {
             Self::Overflow => "UO",
             Self::IdleTimeout => "SI",
             Self::Drained => "DR",
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod samples {
+    use super::*;
+
+    /// A connection that was refused after 1.5 s.
+    pub(crate) fn refused() -> ConnectionRecord {
+        ConnectionRecord {
+            direction: Direction::Outbound,
+            source: "10.0.0.1:40000".parse().unwrap(),
+            source_identity: "spiffe://cluster.local/ns/default/sa/booking".parse().ok(),
+            destination: "192.0.2.1:27017".parse().unwrap(),
+            requested_host: Some("airline.mongodb.example".into()),
+            upstream: Some("outbound|27017||airline.mongodb.example".into()),
+            connected: None,
+            started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
+            duration: Duration::from_millis(1500),
+            sent_bytes: 517,
+            received_bytes: 0,
+            flag: ResponseFlag::NoRoute,
+            details: Some("no route".into()),
+            audited: vec!["default/audit[0]".into()],
         }
     }
 }
