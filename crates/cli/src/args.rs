@@ -73,6 +73,9 @@ too many errors (the report is written all the same); 130 interrupted.")]
     /// Runs a part of an application on its own
     #[command(subcommand)]
     App(App),
+    /// Runs Meshtoll's own data plane
+    #[command(subcommand)]
+    Proxy(crate::proxy::Proxy),
     /// Keeps a mesh's certificate authority, and issues workloads' certificates
     #[command(subcommand)]
     Ca(crate::ca::Ca),

@@ -13,6 +13,7 @@ mod output;
 mod plan;
 mod programs;
 mod progress;
+mod proxy;
 mod report;
 mod run;
 
@@ -50,6 +51,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report { run, store, out } => report::report(&run, store.as_deref(), &out),
         Command::Doctor => doctor::doctor(),
         Command::App(app) => app::run(app).map(|()| ExitCode::SUCCESS),
+        Command::Proxy(proxy) => proxy::run(proxy).map(|()| ExitCode::SUCCESS),
         Command::Ca(command) => ca::run(command).map(|()| ExitCode::SUCCESS),
         Command::Docstore { listen, admin, certificate, key } => {
             let tls = certificate.zip(key).map(|(certificate, key)| meshtoll_docstore::TlsFiles { certificate, key });

@@ -211,4 +211,3 @@ fn events(ready: Ready) -> EpollFlags {
     events.set(EpollFlags::EPOLLRDHUP, ready.is_read_closed() || ready.is_write_closed());
     events
 }
-

@@ -6,8 +6,15 @@
 //!
 //! Out of scope: what resources mean (`meshtoll-policy`), HTTP beyond the host of a connection's first request, UDP.
 
+mod accept;
 pub mod admin;
 pub mod classify;
+pub mod config;
 pub mod connect;
+mod origination;
+pub mod proxy;
 pub mod relay;
+mod reload;
+pub mod settings;
+mod setup;
 pub mod telemetry;

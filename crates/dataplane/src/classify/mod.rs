@@ -6,6 +6,17 @@
 pub mod client_hello;
 pub mod http_host;
 
+/// Whether a name is one of `names`, which may start with `*.` for one or more labels, or be `*`.
+pub(crate) fn matches(names: &[String], name: &str) -> bool {
+    names.iter().any(|own| match own.strip_prefix('*') {
+        None => own.eq_ignore_ascii_case(name),
+        Some(suffix) => {
+            let (head, tail) = name.split_at_checked(name.len().saturating_sub(suffix.len())).unwrap_or((name, ""));
+            !head.is_empty() && tail.eq_ignore_ascii_case(suffix)
+        }
+    })
+}
+
 /// Whether `name` can be looked up as a host: labels of 1 to 63 letters, digits, `-` and `_`, at most 253 characters, no
 /// trailing dot. A last label of digits is refused, since the name is or resembles an IPv4 address: no top-level domain
 /// is a number, and parsers differ in what they take for an address (`127.1`).
@@ -25,6 +36,18 @@ pub(crate) fn is_host_name(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wildcards_match_whole_labels_in_front() {
+        let names = ["a.example".to_owned(), "*.b.example".to_owned()];
+        for name in ["a.example", "A.Example", "x.b.example", "x.y.B.example"] {
+            assert!(matches(&names, name), "{name}");
+        }
+        for name in ["b.example", ".b.example", "xb.example", "x.a.example", "", "example"] {
+            assert!(!matches(&names, name), "{name}");
+        }
+        assert!(matches(&["*".to_owned()], "anything") && !matches(&["*".to_owned()], ""));
+    }
 
     #[test]
     fn host_names_are_told_from_what_is_none() {

@@ -103,15 +103,13 @@ impl Leg {
 
     /// Whether something still has to be sent.
     pub(super) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty() || self.ending == Ending::Asked || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        !self.unsent.is_empty()
+            || self.ending == Ending::Asked
+            || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// Reads once, and passes on what was read: as many bytes as it says.
-    pub(super) fn receive(
-        &mut self,
-        buffer: &mut [u8],
-        mut pass_on: impl FnMut(&[u8]),
-    ) -> Result<usize, LegError> {
+    pub(super) fn receive(&mut self, buffer: &mut [u8], mut pass_on: impl FnMut(&[u8])) -> Result<usize, LegError> {
         if std::mem::take(&mut self.decrypted)
             && let Some(tls) = &mut self.tls
         {

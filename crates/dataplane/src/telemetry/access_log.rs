@@ -11,7 +11,7 @@ use std::{
     io::{self, Write},
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError},
     },
     thread,
@@ -28,7 +28,7 @@ const MAX_CHARS: usize = 255;
 #[derive(Debug)]
 pub struct AccessLog {
     sender: SyncSender<ConnectionRecord>,
-    written: Receiver<()>,
+    written: Mutex<Receiver<()>>,
     metrics: Arc<Metrics>,
 }
 
@@ -43,7 +43,7 @@ impl AccessLog {
             let _writing: SyncSender<()> = writing;
             write_all(&records, output, &counted);
         })?;
-        Ok(Self { sender, written, metrics })
+        Ok(Self { sender, written: Mutex::new(written), metrics })
     }
 
     /// Logs a connection, unless too many lines wait: those are counted, and lost.
@@ -56,7 +56,8 @@ impl AccessLog {
     /// Ends the log; false if not all that waits was written in time.
     pub fn finish(self, deadline: Duration) -> bool {
         drop(self.sender);
-        self.written.recv_timeout(deadline) == Err(RecvTimeoutError::Disconnected)
+        let written = self.written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        written.recv_timeout(deadline) == Err(RecvTimeoutError::Disconnected)
     }
 }
 

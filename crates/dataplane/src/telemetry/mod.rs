@@ -3,6 +3,7 @@
 mod access_log;
 mod counters;
 mod hosts;
+mod hub;
 mod labels;
 mod metrics;
 mod record;
@@ -10,6 +11,7 @@ mod upstream;
 
 pub use access_log::AccessLog;
 pub use counters::{Counters, TlsCounters, UpstreamSnapshot};
+pub use hub::{AccessLogError, Telemetry};
 pub use labels::{DnsResult, ReloadKind, ReloadResult};
 pub use metrics::Metrics;
 pub use record::{ConnectionRecord, Direction, ResponseFlag};

@@ -157,8 +157,7 @@ fn a_reset_is_passed_on() {
         drop(broken);
         assert_eq!(other.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::ConnectionReset, "{breaker}");
         let flag = relay.ended().flag;
-        let expected =
-            if breaker == "client" { ResponseFlag::DownstreamClosed } else { ResponseFlag::UpstreamClosed };
+        let expected = if breaker == "client" { ResponseFlag::DownstreamClosed } else { ResponseFlag::UpstreamClosed };
         assert_eq!(flag, expected);
     }
 }
