@@ -6,6 +6,7 @@
     reason = "clippy allows both in tests, and does not see that this program is one"
 )]
 
+mod ca;
 mod cleanup;
 mod commands;
 mod host;
