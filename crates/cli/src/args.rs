@@ -25,6 +25,7 @@ pub(crate) enum Command {
   meshtoll run egress
   meshtoll run egress --cases bypass,gateway-mtls --clients 20
   meshtoll run egress --profile full --seed 7 --out /tmp/egress
+  meshtoll run egress --subjects envoy,meshtoll --http tcp      both pass HTTP on as TCP: like with like
   meshtoll run egress --cases gateway-sni --keep      look around in the pods afterwards
   meshtoll run egress --database 'mongodb://db.example.com/?tls=true' --database-ca ca.pem
 
@@ -148,6 +149,11 @@ pub(crate) struct Selection {
     /// CPU time that each request of the application burns, instead of the experiment's, such as 2ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) app_work: Option<Duration>,
+    /// What Envoy's sidecars read of HTTP between the services: nothing (tcp), or each request (full, the default)
+    ///
+    /// Meshtoll's own sidecars pass it on as TCP either way; with tcp both do the same.
+    #[arg(long, value_name = "tcp|full")]
+    pub(crate) http: Option<Http>,
     /// Use this MongoDB instead of the built-in database, and DROP what it holds in the databases airline_CASE_SUBJECT
     ///
     /// Each case and subject gets a database of its own on that server, such as airline_gateway_mtls_envoy; what is in it is
@@ -164,6 +170,14 @@ pub(crate) struct Selection {
     /// Seed of every random choice; default: a fresh one, which the report names
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+}
+
+/// What sidecars read of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "each variant is the word on the command line")]
+pub(crate) enum Http {
+    Tcp,
+    Full,
 }
 
 /// What `run` takes.

@@ -1,12 +1,15 @@
 //! Reading what the user names.
 
 use anyhow::{Context as _, bail};
+use meshtoll_lab::plan::Input;
 use meshtoll_model::{
     diagnostics::SourceFile,
     experiment::{self, CheckedExperiment},
+    ids::CaseName,
 };
 use serde::de::DeserializeOwned;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -21,8 +24,17 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
 pub(crate) struct ReadExperiment {
     /// Checked.
     pub(crate) checked: CheckedExperiment,
+    /// Each case's Istio resources as they are written.
+    pub(crate) sources: BTreeMap<CaseName, Vec<SourceFile>>,
     /// `experiment.yaml` as it is written.
     pub(crate) yaml: String,
+}
+
+impl ReadExperiment {
+    /// What a plan is made from.
+    pub(crate) fn input(&self) -> Input<'_> {
+        Input { checked: &self.checked, sources: &self.sources }
+    }
 }
 
 /// Reads and checks an experiment: a folder with an `experiment.yaml`, that file itself, or a name below
@@ -32,8 +44,15 @@ pub(crate) fn read_experiment(named: &Path) -> anyhow::Result<ReadExperiment> {
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let file = SourceFile { path: path.clone(), text };
-    let checked = experiment::check(&file, |resources| yaml_files(&folder.join(resources)))?;
-    Ok(ReadExperiment { checked, yaml: file.text })
+    let mut folders: BTreeMap<PathBuf, Vec<SourceFile>> = BTreeMap::new();
+    let checked = experiment::check(&file, |resources| {
+        let files = yaml_files(&folder.join(resources))?;
+        folders.insert(resources.to_owned(), files.clone());
+        std::io::Result::Ok(files)
+    })?;
+    let cases = checked.experiment.cases.iter();
+    let sources = cases.filter_map(|case| Some((case.name.clone(), folders.get(&case.resources)?.clone()))).collect();
+    Ok(ReadExperiment { checked, sources, yaml: file.text })
 }
 
 fn experiment_file(named: &Path) -> anyhow::Result<PathBuf> {

@@ -3,7 +3,10 @@
 use crate::{args, database, files::read_experiment, output::say};
 use anyhow::bail;
 use meshtoll_lab::plan::{ExternalDatabase, Plan, Selection, Site};
-use meshtoll_model::{process::Role, topology::ProxyMarking};
+use meshtoll_model::{
+    process::Role,
+    topology::{HttpHandling, ProxyMarking},
+};
 use std::process::ExitCode;
 
 /// The selection as the lab takes it.
@@ -17,6 +20,10 @@ pub(crate) fn selection(args: &args::Selection, database: Option<ExternalDatabas
         rounds: args.rounds,
         slice: args.slice,
         app_work: args.app_work,
+        http: args.http.map(|http| match http {
+            args::Http::Tcp => HttpHandling::Tcp,
+            args::Http::Full => HttpHandling::Full,
+        }),
         database,
     }
 }
@@ -30,7 +37,7 @@ fn planned(args: &args::Selection) -> anyhow::Result<Plan> {
     let experiment = read_experiment(&args.experiment)?;
     let database = database::external(args, &experiment.checked.experiment)?;
     Ok(Plan::new(
-        &experiment.checked,
+        experiment.input(),
         &selection(args, database),
         Site { marking: marking(), seed: args.seed.unwrap_or(0) },
     )?)

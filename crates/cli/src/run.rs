@@ -66,7 +66,7 @@ fn inside(
         marking: if rootless { ProxyMarking::SocketMark } else { ProxyMarking::Uid },
         seed: args.selection.seed.unwrap_or_else(|| u64::from(std::process::id()) ^ clock::unix_seconds()),
     };
-    let plan = Plan::new(&experiment.checked, &plan::selection(&args.selection, database), site)?;
+    let plan = Plan::new(experiment.input(), &plan::selection(&args.selection, database), site)?;
     let programs = programs::find();
     let id = clock::run_id();
     let header = header(&plan, experiment, &programs, rootless)?;
@@ -143,8 +143,11 @@ fn header(plan: &Plan, experiment: &ReadExperiment, programs: &Programs, rootles
         .topologies
         .iter()
         .any(|planned| planned.topology.gateway.as_ref().is_some_and(|gateway| gateway.sni_proxy_port.is_some()));
-    let needed = if uses_sni_proxy { &versioned[..] } else { &versioned[..1] };
-    let environment = environment::describe(VERSION, rootless, needed, plan.fairness())?;
+    let uses_envoy = plan.subjects.iter().any(|subject| subject.as_str() == "envoy");
+    let needed = [uses_envoy, uses_sni_proxy];
+    let needed: Vec<Versioned> =
+        versioned.into_iter().zip(needed).filter_map(|(versioned, needed)| needed.then_some(versioned)).collect();
+    let environment = environment::describe(VERSION, rootless, &needed, plan.fairness())?;
     Ok(RunHeader {
         started: clock::now(),
         experiment: plan.experiment.name.clone(),

@@ -4,7 +4,7 @@
 //! bytes and handshakes for each upstream, the database counts operations for each peer. Pure functions.
 
 use crate::record::{CaseHeader, ProofLine};
-use meshtoll_model::{ids::HopName, process::Role, topology::Topology};
+use meshtoll_model::{host::HostPattern, ids::HopName, process::Role, topology::Topology};
 use meshtoll_subjects::{
     counters::{Counters, UpstreamCounters},
     nginx::SniProxyCounters,
@@ -212,7 +212,8 @@ impl Between<'_> {
         let needed = self.database_bytes();
         let second_proxy = self.case.path.contains(&Role::SniProxy);
         let is_database = |upstream: &str| {
-            self.topology.external.iter().any(|external| upstream.ends_with(&format!("|{}", external.host)))
+            let host: Option<HostPattern> = upstream.rsplit('|').next().and_then(|host| host.parse().ok());
+            host.is_some_and(|host| self.topology.external.iter().any(|external| host.matches(&external.host)))
         };
         let (right, wrong) = self.external_traffic(Role::Gateway, |upstream| is_database(upstream) != second_proxy);
         let to = if second_proxy { "the SNI proxy" } else { "the database" };

@@ -211,3 +211,11 @@ fn services_that_are_reached_past_their_sidecars_are_caught() {
     let broken: Vec<_> = lines.iter().filter(|line| !line.holds).collect();
     assert!(matches!(broken.as_slice(), [line] if line.claim.starts_with("the services' own traffic")), "{broken:?}");
 }
+
+#[test]
+fn an_upstream_of_a_wildcard_is_the_database_where_it_covers_its_name() {
+    let path = [Role::Sidecar, Role::Gateway];
+    let through = |name| Seen { gateway: vec![(name, upstream(11_000, 0))], ..Seen::through_gateway(true) };
+    assert!(through("outbound|27017||*.mongodb.example").broken(&path, true).is_empty());
+    assert!(!through("outbound|27017||*.example.org").broken(&path, true).is_empty());
+}

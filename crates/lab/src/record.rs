@@ -142,6 +142,8 @@ pub struct HopRecord {
     pub hop: HopName,
     /// The part it plays.
     pub role: Role,
+    /// Resident memory when it was ready, before any transaction, bytes.
+    pub resident_bytes_at_start: u64,
 }
 
 /// Case × subject × load level, with all its slices.

@@ -124,6 +124,13 @@ struct RunningHop {
     role: Role,
     pod: PodId,
     process: ProcessId,
+    resident_bytes_at_start: u64,
+}
+
+impl RunningHop {
+    fn record(&self) -> HopRecord {
+        HopRecord { hop: self.hop.clone(), role: self.role, resident_bytes_at_start: self.resident_bytes_at_start }
+    }
 }
 
 struct Load {
@@ -153,9 +160,12 @@ impl Running {
         let placed = || pods.iter().copied().zip(&planned.pods);
         let mut hops = Vec::new();
         for stage in STAGES {
-            let started = start_stage(testbed, placed(), stage, outside.outlet)?;
+            let mut started = start_stage(testbed, placed(), stage, outside.outlet)?;
             let ids: Vec<ProcessId> = started.iter().map(|hop| hop.process).collect();
             testbed.wait_ready(&ids, STAGE_DEADLINE)?;
+            for hop in &mut started {
+                hop.resident_bytes_at_start = testbed.memory(hop.process)?;
+            }
             hops.extend(started);
             if stage.contains(&Role::Database) {
                 fill_database(testbed, placed(), &planned.loader)?;
@@ -169,7 +179,7 @@ impl Running {
         hops.sort_by_key(|hop| order.iter().position(|name| **name == hop.hop));
         let record = TopologyRecord {
             topology: planned.topology.clone(),
-            hops: hops.iter().map(|hop| HopRecord { hop: hop.hop.clone(), role: hop.role }).collect(),
+            hops: hops.iter().map(RunningHop::record).collect(),
             configs: configs(planned),
         };
         let helpers = helpers.into_iter().map(|hop| hop.process).collect();
@@ -289,7 +299,8 @@ fn start_stage<'a>(
                     testbed.spawn_with_stdin(pod, spec, own)?
                 }
             };
-            started.push(RunningHop { hop: spec.hop.clone(), role: spec.role, pod, process });
+            let (hop, role) = (spec.hop.clone(), spec.role);
+            started.push(RunningHop { hop, role, pod, process, resident_bytes_at_start: 0 });
         }
     }
     Ok(started)
@@ -321,7 +332,8 @@ fn start_load<'a>(
     let reader = BufReader::new(Interruptible::new(stdout, interruption));
     let mut load = Load { hop: spec.hop.clone(), control: Control::new(reader, stdin) };
     load.control.prepare(sessions).map_err(|source| load.failed(source))?;
-    Ok((RunningHop { hop: spec.hop.clone(), role: Role::Load, pod, process }, load))
+    let resident_bytes_at_start = testbed.memory(process)?;
+    Ok((RunningHop { hop: spec.hop.clone(), role: Role::Load, pod, process, resident_bytes_at_start }, load))
 }
 
 fn configs(planned: &PlannedTopology) -> Vec<(HopName, String, String)> {

@@ -53,6 +53,12 @@ pub enum Unreadable {
         /// Where it differs.
         source: serde_json::Error,
     },
+    /// Meshtoll's answer is not its counters.
+    #[error("the answer is not Meshtoll's counters as JSON; is another process on the admin port?")]
+    Meshtoll {
+        /// Where it differs.
+        source: serde_json::Error,
+    },
     /// nginx's answer is not the text of its `stub_status` module.
     #[error("'{answer}' is not an answer of nginx's stub_status; is another process on the status port?")]
     StubStatus {

@@ -9,6 +9,8 @@ mod bootstrap;
 mod cluster;
 mod filters;
 mod gateway;
+mod rbac;
+mod server_name;
 mod sidecar;
 mod stats;
 mod tls;
@@ -17,7 +19,7 @@ use crate::{ProxyContext, Subject, Unsupported, counters};
 use meshtoll_model::{
     ids::{HopName, SubjectName},
     process::{ConfigFile, ProcessSpec, Program, Ready, Role, RunAs},
-    topology::ADMIN_PORT,
+    topology::{ADMIN_PORT, HttpHandling},
 };
 use meshtoll_policy::routes::{GatewayRoutes, SidecarRoutes};
 use serde_json::Value;
@@ -33,14 +35,18 @@ impl Subject for Envoy {
 
     fn sidecar(&self, routes: &SidecarRoutes, context: &ProxyContext<'_>) -> Result<ProcessSpec, Unsupported> {
         let hop = HopName::new(format!("{}/sidecar", context.workload));
-        let resources = sidecar::resources(&hop, routes, context.settings)?;
+        let resources = sidecar::resources(&hop, routes, context)?;
         Ok(process(hop, Role::Sidecar, resources, context))
     }
 
     fn gateway(&self, routes: &GatewayRoutes, context: &ProxyContext<'_>) -> Result<ProcessSpec, Unsupported> {
         let hop = HopName::new(format!("{}/gateway", context.workload));
-        let resources = gateway::resources(&hop, routes, context.settings)?;
+        let resources = gateway::resources(&hop, routes, context)?;
         Ok(process(hop, Role::Gateway, resources, context))
+    }
+
+    fn http(&self, asked: HttpHandling) -> HttpHandling {
+        asked
     }
 
     fn counters_path(&self) -> &'static str {

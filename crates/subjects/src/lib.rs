@@ -5,18 +5,21 @@
 
 pub mod counters;
 mod envoy;
+mod meshtoll;
 mod names;
 pub mod nginx;
 mod unsupported;
 
 pub use envoy::Envoy;
+pub use meshtoll::Meshtoll;
 pub use unsupported::Unsupported;
 
 use meshtoll_identity::WorkloadCertificate;
 use meshtoll_model::{
+    diagnostics::SourceFile,
     ids::SubjectName,
     process::ProcessSpec,
-    topology::{ProxyMarking, ProxySettings},
+    topology::{HttpHandling, ProxyMarking, ProxySettings, Topology},
 };
 use meshtoll_policy::routes::{GatewayRoutes, SidecarRoutes};
 use std::net::Ipv4Addr;
@@ -31,6 +34,10 @@ pub trait Subject: Sync {
 
     /// The process that serves as egress gateway.
     fn gateway(&self, routes: &GatewayRoutes, context: &ProxyContext<'_>) -> Result<ProcessSpec, Unsupported>;
+
+    /// What its sidecars read of HTTP between the services when they are asked for this much. Part of the report: subjects
+    /// are compared like with like where they do the same.
+    fn http(&self, asked: HttpHandling) -> HttpHandling;
 
     /// `GET` on the admin port that answers with the proxy's counters.
     fn counters_path(&self) -> &'static str;
@@ -54,11 +61,22 @@ pub struct ProxyContext<'a> {
     pub marking: ProxyMarking,
     /// Settings that are the same for every proxy.
     pub settings: &'a ProxySettings,
+    /// What the routes were compiled from.
+    pub mesh: MeshSource<'a>,
+}
+
+/// What routes are compiled from, for a data plane that compiles them itself.
+#[derive(Clone, Copy, Debug)]
+pub struct MeshSource<'a> {
+    /// Who has which name, address and identity.
+    pub topology: &'a Topology,
+    /// The Istio resources as they are written.
+    pub resources: &'a [SourceFile],
 }
 
 /// Every subject. A new one is a file that implements [`Subject`] and a line here.
 pub fn all() -> Vec<Box<dyn Subject>> {
-    vec![Box::new(Envoy)]
+    vec![Box::new(Envoy), Box::new(Meshtoll)]
 }
 
 /// The subject of that name.
@@ -92,6 +110,6 @@ mod tests {
     #[test]
     fn an_unknown_subject_is_told_the_known_ones() {
         let error = by_name("enovy").err().unwrap();
-        assert_eq!(error.to_string(), "there is no subject 'enovy'; use one of: envoy");
+        assert_eq!(error.to_string(), "there is no subject 'enovy'; use one of: envoy, meshtoll");
     }
 }

@@ -29,12 +29,26 @@ pub enum Unsupported {
         /// The upstream.
         upstream: String,
     },
-    /// Names are known only when connections come.
-    #[error("{hop} cannot resolve the server names of connections to '{upstream}': name the hosts")]
+    /// Names that are known only when connections come have to be in a ClientHello that the proxy reads.
+    #[error(
+        "{hop} cannot resolve the server names of connections to '{upstream}': name the hosts, or make the port one of protocol TLS that the proxy passes through"
+    )]
     ServerName {
         /// The proxy.
         hop: HopName,
         /// The upstream.
+        upstream: String,
+    },
+    /// A port's connections are either read as HTTP or not.
+    #[error(
+        "{hop} cannot tell HTTP on port {port} from what goes to '{upstream}' there, whatever its address: give the latter's hosts addresses"
+    )]
+    HttpBesideAnyAddress {
+        /// The proxy.
+        hop: HopName,
+        /// The port.
+        port: u16,
+        /// The upstream of other connections.
         upstream: String,
     },
     /// nginx runs as one process, so that none outlives it.

@@ -10,16 +10,17 @@ pub use external::ExternalDatabase;
 use crate::record::{CaseHeader, PublishedFinding};
 use meshtoll_identity::{ExternalCa, IdentityError, MeshCa};
 use meshtoll_model::{
+    diagnostics::SourceFile,
     experiment::{Case, CheckedExperiment, Experiment, MeshTls, PathHop, Profile},
     ids::{CaseName, HopName, SubjectName},
     process::{ProcessSpec, Role},
-    topology::{ProxyMarking, Topology},
+    topology::{HttpHandling, ProxyMarking, Topology},
     units::LoadLevel,
 };
 use meshtoll_policy::CompileError;
 use meshtoll_subjects::{Subject, Unsupported};
 use meshtoll_testbed::{dns::ZoneError, pod::PodSpec};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// What of an experiment is to run. Empty lists mean all that the experiment names.
 #[derive(Clone, Debug, Default)]
@@ -40,8 +41,19 @@ pub struct Selection {
     pub slice: Option<Duration>,
     /// `appWork` instead of the experiment's.
     pub app_work: Option<Duration>,
+    /// What sidecars read of HTTP between the services, instead of the default.
+    pub http: Option<HttpHandling>,
     /// A database that runs elsewhere, instead of docstore.
     pub database: Option<ExternalDatabase>,
+}
+
+/// An experiment, and the Istio resources of each case as they are written, for subjects that read them themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// Checked.
+    pub checked: &'a CheckedExperiment,
+    /// As written.
+    pub sources: &'a BTreeMap<CaseName, Vec<SourceFile>>,
 }
 
 /// What is the same for every topology of a plan.
@@ -184,7 +196,8 @@ impl Plan {
     ///
     /// # Errors
     /// If the selection names what is not there, or a case cannot be carried.
-    pub fn new(checked: &CheckedExperiment, selection: &Selection, site: Site) -> Result<Self, PlanError> {
+    pub fn new(input: Input<'_>, selection: &Selection, site: Site) -> Result<Self, PlanError> {
+        let Input { checked, sources } = input;
         let experiment = &checked.experiment;
         let profile = profile(experiment, selection)?;
         let cases = cases(experiment, &selection.cases)?;
@@ -222,11 +235,13 @@ impl Plan {
         for case in &cases {
             for subject in &subjects {
                 let index = plan.topologies.len();
-                let topology = placement::place(experiment, case, subject.name(), index, site.marking);
+                let mut topology = placement::place(experiment, case, subject.name(), index, site.marking);
+                topology.proxy.http = subject.http(selection.http.unwrap_or(topology.proxy.http));
                 let maker = processes::Maker {
                     plan: &plan,
                     case,
                     resources: &checked.resources[&case.name],
+                    sources: sources.get(&case.name).map_or(&[], Vec::as_slice),
                     subject: subject.as_ref(),
                     authorities: &authorities,
                     database: selection.database.as_ref(),
@@ -249,7 +264,6 @@ impl Plan {
             ("worker threads of each proxy", proxies.worker_threads.to_string()),
             ("access log", access_log.to_owned()),
             ("statistics", "on: per listener, upstream and route, read before and after each slice".to_owned()),
-            ("HTTP between services", "read by the sidecars (routes, statistics), HTTP/1.1".to_owned()),
             ("database traffic", "relayed as TCP; the application's own TLS is never opened".to_owned()),
             ("mutual TLS", "ECDSA P-256 certificates of one mesh authority, TLS 1.3".to_owned()),
             ("configuration", "static files; no control plane runs".to_owned()),

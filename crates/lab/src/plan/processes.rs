@@ -6,6 +6,7 @@ use meshtoll_apps::airline::data;
 use meshtoll_identity::{ExternalCa, MeshCa, WorkloadCertificate};
 use meshtoll_load::scenario::{AirlineConfig, AirlineServices, ScenarioConfig, Target};
 use meshtoll_model::{
+    diagnostics::SourceFile,
     experiment::Case,
     ids::{HopName, SpiffeId},
     istio::CheckedResources,
@@ -13,7 +14,7 @@ use meshtoll_model::{
     topology::{GatewayWorkload, Service, Topology},
 };
 use meshtoll_policy::{compile_gateway, compile_sidecar};
-use meshtoll_subjects::{ProxyContext, Subject, nginx};
+use meshtoll_subjects::{MeshSource, ProxyContext, Subject, nginx};
 use meshtoll_testbed::{dns::Zone, interception::Interception, network::Network, pod::PodSpec};
 use std::{net::SocketAddr, time::Duration};
 
@@ -37,6 +38,7 @@ pub(super) struct Maker<'a> {
     pub(super) plan: &'a Plan,
     pub(super) case: &'a Case,
     pub(super) resources: &'a CheckedResources,
+    pub(super) sources: &'a [SourceFile],
     pub(super) subject: &'a dyn Subject,
     pub(super) authorities: &'a Authorities,
     pub(super) database: Option<&'a ExternalDatabase>,
@@ -250,6 +252,7 @@ impl Maker<'_> {
             dns: self.topology.dns,
             marking: self.topology.proxy_marking,
             settings: &self.topology.proxy,
+            mesh: MeshSource { topology: self.topology, resources: self.sources },
         }
     }
 

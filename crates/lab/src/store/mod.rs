@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Layout that this version reads and writes, as SQLite's `user_version`.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Why the store could not be used.

@@ -63,7 +63,11 @@ fn topology() -> TopologyRecord {
                 registry_only: true,
             },
         },
-        hops: vec![HopRecord { hop: "booking/sidecar".into(), role: Role::Sidecar }],
+        hops: vec![HopRecord {
+            hop: "booking/sidecar".into(),
+            role: Role::Sidecar,
+            resident_bytes_at_start: 12_000_000,
+        }],
         configs: vec![("booking/sidecar".into(), "envoy.json".into(), "{}".into())],
     }
 }

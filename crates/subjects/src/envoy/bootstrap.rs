@@ -1,6 +1,6 @@
 //! What a process of Envoy is told besides its listeners and clusters.
 
-use super::Resources;
+use super::{Resources, server_name};
 use crate::ProxyContext;
 use meshtoll_model::{
     ids::HopName,
@@ -13,17 +13,11 @@ const SOL_SOCKET: u32 = 1;
 const SO_MARK: u32 = 36;
 
 pub(super) fn bootstrap(hop: &HopName, resources: Resources, context: &ProxyContext<'_>) -> Value {
+    let has_internal = resources.listeners.iter().any(|listener| listener.get("internal_listener").is_some());
     let mut bootstrap = json!({
         "node": { "id": hop.as_str(), "cluster": context.workload },
         "admin": { "address": { "socket_address": { "address": "127.0.0.1", "port_value": ADMIN_PORT } } },
-        "typed_dns_resolver_config": {
-            "name": "envoy.network.dns_resolver.cares",
-            "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig",
-                "resolvers": [{ "socket_address": { "address": context.dns, "port_value": 53 } }],
-                "dns_resolver_options": { "no_default_search_domain": true },
-            },
-        },
+        "typed_dns_resolver_config": server_name::resolver(context.dns),
         // As Istio: no limit. Envoy warns when it is told nothing.
         "overload_manager": {
             "resource_monitors": [{
@@ -36,6 +30,14 @@ pub(super) fn bootstrap(hop: &HopName, resources: Resources, context: &ProxyCont
         },
         "static_resources": { "listeners": resources.listeners, "clusters": resources.clusters },
     });
+    if has_internal {
+        bootstrap["bootstrap_extensions"] = json!([{
+            "name": "envoy.bootstrap.internal_listener",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.bootstrap.internal_listener.v3.InternalListener",
+            },
+        }]);
+    }
     if context.marking == ProxyMarking::SocketMark {
         bootstrap["cluster_manager"] = json!({
             "upstream_bind_config": {

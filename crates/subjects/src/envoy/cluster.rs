@@ -1,11 +1,14 @@
 //! Upstreams as Envoy's clusters.
 
-use super::tls;
+use super::{server_name, tls};
 use crate::Unsupported;
 use meshtoll_model::ids::HopName;
 use meshtoll_policy::routes::{Endpoints, Upstream, UpstreamTls};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, net::SocketAddrV4};
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddrV4},
+};
 
 /// Where a sidecar sends what no route matches when it may go anywhere.
 pub(super) const PASSTHROUGH: &str = "PassthroughCluster";
@@ -15,6 +18,7 @@ pub(super) const BLACK_HOLE: &str = "BlackHoleCluster";
 /// The clusters of one proxy, by name: routes share them.
 pub(super) struct Clusters<'a> {
     hop: &'a HopName,
+    dns: Ipv4Addr,
     by_name: BTreeMap<String, Value>,
 }
 
@@ -26,8 +30,9 @@ pub(super) enum Traffic {
 }
 
 impl<'a> Clusters<'a> {
-    pub(super) fn new(hop: &'a HopName) -> Self {
-        Self { hop, by_name: BTreeMap::new() }
+    /// `dns` is the server that resolves names of connections.
+    pub(super) fn new(hop: &'a HopName, dns: Ipv4Addr) -> Self {
+        Self { hop, dns, by_name: BTreeMap::new() }
     }
 
     /// Adds the cluster of an upstream, unless it is there already.
@@ -35,23 +40,51 @@ impl<'a> Clusters<'a> {
         let mut cluster = match &upstream.endpoints {
             Endpoints::Addresses(addresses) => fixed(&upstream.name, addresses, traffic),
             Endpoints::Dns { host, port } => dns(&upstream.name, host, *port, traffic),
-            Endpoints::ServerName { .. } => {
-                let upstream = upstream.name.clone();
-                return Err(Unsupported::ServerName { hop: self.hop.clone(), upstream });
+            Endpoints::ServerName { .. } if traffic == Traffic::Tcp && upstream.tls == UpstreamTls::None => {
+                by_server_name(&upstream.name, self.dns)
             }
+            Endpoints::ServerName { .. } => return Err(self.without_server_name(upstream)),
             Endpoints::OriginalDestination => original_destination(&upstream.name, traffic),
         };
-        if let UpstreamTls::IstioMutual { sni, peer } = &upstream.tls {
-            cluster["transport_socket"] = tls::upstream(sni, peer);
+        match &upstream.tls {
+            UpstreamTls::None => {}
+            UpstreamTls::IstioMutual { sni, peer } => cluster["transport_socket"] = tls::upstream(sni, peer),
+            UpstreamTls::Originate(origination) => cluster["transport_socket"] = tls::origination(origination),
         }
         self.add(&upstream.name, cluster)
     }
 
+    /// Adds the cluster that leads to an internal listener of the same process.
+    pub(super) fn add_internal(&mut self, name: &str) -> Result<(), Unsupported> {
+        let mut internal = cluster(name, Traffic::Tcp);
+        internal["type"] = json!("STATIC");
+        let address = json!({ "envoy_internal_address": { "server_listener_name": name } });
+        internal["load_assignment"] = assignment(name, vec![json!({ "endpoint": { "address": address } })]);
+        internal["transport_socket"] = json!({
+            "name": "envoy.transport_sockets.internal_upstream",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.transport_sockets.internal_upstream.v3.InternalUpstreamTransport",
+                "transport_socket": {
+                    "name": "envoy.transport_sockets.raw_buffer",
+                    "typed_config": {
+                        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer",
+                    },
+                },
+            },
+        });
+        self.add(name, internal)
+    }
+
+    /// Why an upstream cannot be reached by the name of connections that have none, or whose name would be encrypted.
+    pub(super) fn without_server_name(&self, upstream: &Upstream) -> Unsupported {
+        Unsupported::ServerName { hop: self.hop.clone(), upstream: upstream.name.clone() }
+    }
+
     /// Adds the cluster of the application's own port, named as Istio names it, and says that name.
-    pub(super) fn add_inbound(&mut self, port: u16) -> Result<String, Unsupported> {
+    pub(super) fn add_inbound(&mut self, port: u16, traffic: Traffic) -> Result<String, Unsupported> {
         let name = format!("inbound|{port}||");
         let application = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
-        self.add(&name, fixed(&name, &[application], Traffic::Http))?;
+        self.add(&name, fixed(&name, &[application], traffic))?;
         Ok(name)
     }
 
@@ -106,6 +139,20 @@ fn dns(name: &str, host: &str, port: u16, traffic: Traffic) -> Value {
             "respect_dns_ttl": true,
             // Else a name that could not be resolved at once would stay without an address for a whole refresh.
             "dns_failure_refresh_rate": { "base_interval": "0.5s", "max_interval": "5s" },
+        },
+    });
+    cluster
+}
+
+/// What Istio makes of `DYNAMIC_DNS`: each connection goes to what DNS says of its own server name.
+fn by_server_name(name: &str, dns: Ipv4Addr) -> Value {
+    let mut cluster = cluster(name, Traffic::Tcp);
+    cluster["lb_policy"] = json!("CLUSTER_PROVIDED");
+    cluster["cluster_type"] = json!({
+        "name": "envoy.clusters.dynamic_forward_proxy",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig",
+            "dns_cache_config": server_name::dns_cache(dns),
         },
     });
     cluster

@@ -1,6 +1,6 @@
 //! Listeners, their filter chains and what reads a connection.
 
-use meshtoll_model::topology::ProxySettings;
+use meshtoll_model::{cidr::Cidr, topology::ProxySettings};
 use serde_json::{Value, json};
 
 /// Istio's default text format.
@@ -44,6 +44,23 @@ pub(super) fn original_destination() -> Value {
         "name": "envoy.filters.listener.original_dst",
         "typed_config": { "@type": "type.googleapis.com/envoy.extensions.filters.listener.original_dst.v3.OriginalDst" },
     })
+}
+
+/// Ranges of addresses, as filter chains match them.
+pub(super) fn ranges(cidrs: &[Cidr]) -> Value {
+    cidrs.iter().map(|cidr| range(*cidr)).collect()
+}
+
+/// One range of addresses.
+pub(super) fn range(cidr: Cidr) -> Value {
+    json!({ "address_prefix": cidr.network(), "prefix_len": cidr.prefix() })
+}
+
+/// Puts a filter before all others of a chain.
+pub(super) fn put_first(chain: &mut Value, filter: Value) {
+    if let Some(filters) = chain["filters"].as_array_mut() {
+        filters.insert(0, filter);
+    }
 }
 
 /// A filter chain that relays connections to a cluster.

@@ -1,5 +1,6 @@
 //! Envoy's statistics (`/stats`) as counters.
 
+use super::server_name::INTERNAL;
 use crate::counters::{Counters, Unreadable};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -23,7 +24,7 @@ struct Statistic {
     value: u64,
 }
 
-/// What the answer to [`PATH`] says. Upstreams have the name that they were configured with, as long as it has no
+/// What the answer to [`PATH`] says, without what goes from one listener of the process to another. Upstreams have the name that they were configured with, as long as it has no
 /// colon, which Envoy replaces.
 pub(super) fn parse(answer: &str) -> Result<Counters, Unreadable> {
     let answer: Answer = serde_json::from_str(answer).map_err(|source| Unreadable::EnvoyStats { source })?;
@@ -31,6 +32,9 @@ pub(super) fn parse(answer: &str) -> Result<Counters, Unreadable> {
     let mut read_as_http = BTreeSet::new();
     for Statistic { name, value } in answer.stats {
         if let Some((upstream, counter)) = name.strip_prefix("cluster.").and_then(split_upstream) {
+            if upstream.starts_with(INTERNAL) {
+                continue;
+            }
             let of_upstream = counters.upstreams.entry(upstream.to_owned()).or_default();
             match counter {
                 "upstream_cx_total" => of_upstream.connections = value,
@@ -111,6 +115,13 @@ mod tests {
         let counters = parse(&answer(&statistics.concat())).unwrap();
         assert_eq!(counters.upstreams["a"].requests, 7);
         assert_eq!(counters.upstreams["b"].requests, 0);
+    }
+
+    #[test]
+    fn what_stays_within_the_process_is_left_out() {
+        let name = "internal|8443|0|outbound|27017||*.mongodb.example";
+        let counters = parse(&answer(&[(format!("cluster.{name}.upstream_cx_tx_bytes_total"), 7)])).unwrap();
+        assert!(counters.upstreams.is_empty(), "{counters:?}");
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 use meshtoll_identity::{MeshCa, WorkloadCertificate};
 use meshtoll_model::{
+    diagnostics::SourceFile,
     ids::SpiffeId,
-    topology::{HttpHandling, ProxyMarking, ProxySettings},
+    topology::{HttpHandling, ProxyMarking, ProxySettings, Topology},
 };
 use meshtoll_policy::authorization::Authorization;
 use meshtoll_policy::routes::{
     Endpoints, GatewayRoute, GatewayRoutes, GatewayServer, GatewayTls, HttpRoute, InboundPort, InnerTls, PeerMtls,
     SidecarRoutes, SniRoute, Unmatched, Upstream, UpstreamTls,
 };
-use meshtoll_subjects::ProxyContext;
+use meshtoll_subjects::{MeshSource, ProxyContext};
 use std::{
     net::{Ipv4Addr, SocketAddrV4},
     time::Duration,
@@ -18,6 +19,8 @@ use std::{
 
 pub(crate) const DATABASE: &str = "airline.mongodb.example";
 pub(crate) const DATABASE_UPSTREAM: &str = "outbound|27017||airline.mongodb.example";
+pub(crate) const WILDCARD: &str = "*.mongodb.example";
+pub(crate) const WILDCARD_UPSTREAM: &str = "outbound|27017||*.mongodb.example";
 pub(crate) const GATEWAY: &str = "istio-egressgateway.istio-system.svc.cluster.local";
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
@@ -42,19 +45,31 @@ pub(crate) struct Mesh {
     pub(crate) trust_bundle: String,
     pub(crate) certificate: WorkloadCertificate,
     pub(crate) settings: ProxySettings,
+    pub(crate) topology: Topology,
+    pub(crate) resources: Vec<SourceFile>,
 }
 
 impl Mesh {
     pub(crate) fn new(ca: &MeshCa, identity: &SpiffeId) -> Self {
+        let settings =
+            ProxySettings { worker_threads: 1, access_log: false, http: HttpHandling::Full, registry_only: true };
         Self {
             trust_bundle: ca.trust_bundle_pem(),
             certificate: ca.issue(identity, HOUR).unwrap(),
-            settings: ProxySettings {
-                worker_threads: 1,
-                access_log: false,
-                http: HttpHandling::Full,
-                registry_only: true,
+            topology: Topology {
+                case: "sidecar".into(),
+                subject: "envoy".into(),
+                services: Vec::new(),
+                gateway: None,
+                external: Vec::new(),
+                dns: Ipv4Addr::LOCALHOST,
+                proxy_marking: ProxyMarking::Uid,
+                proxy: settings.clone(),
             },
+            resources: ["one.yaml", "two.yaml"]
+                .map(|name| SourceFile { path: name.into(), text: format!("kind: {name}\n") })
+                .to_vec(),
+            settings,
         }
     }
 
@@ -66,6 +81,7 @@ impl Mesh {
             dns: Ipv4Addr::LOCALHOST,
             marking,
             settings: &self.settings,
+            mesh: MeshSource { topology: &self.topology, resources: &self.resources },
         }
     }
 }
@@ -119,6 +135,19 @@ pub(crate) fn sidecar_of_gateway() -> SidecarRoutes {
     let mut routes = sidecar();
     routes.sni.insert(0, to_gateway);
     routes
+}
+
+/// Hosts of a wildcard, by the name that connections send.
+pub(crate) fn hosts_by_server_name(port: u16) -> Upstream {
+    Upstream { name: WILDCARD_UPSTREAM.to_owned(), endpoints: Endpoints::ServerName { port }, tls: UpstreamTls::None }
+}
+
+/// The gateway of a case that resolves hosts of a wildcard itself.
+pub(crate) fn gateway_of_wildcard(tls: GatewayTls, port: u16) -> GatewayRoutes {
+    let names = vec![WILDCARD.to_owned()];
+    let inner = InnerTls::ServerName { names: names.clone(), fixed_outer: Vec::new() };
+    let route = GatewayRoute { inner, ..route(names, tls, hosts_by_server_name(port)) };
+    GatewayRoutes { identity: egress_gateway(), servers: vec![GatewayServer { port: 8443, routes: vec![route] }] }
 }
 
 pub(crate) fn route(names: Vec<String>, tls: GatewayTls, upstream: Upstream) -> GatewayRoute {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod authorization;
 mod configs;
 mod fixtures;
 mod gateway;
@@ -12,3 +13,4 @@ mod process;
 mod sidecar;
 mod sni_proxy;
 mod tls;
+mod wildcard;

@@ -7,12 +7,15 @@ use crate::{
     tls::client_hello,
 };
 use meshtoll_identity::MeshCa;
-use meshtoll_model::{process::Program, topology::ProxyMarking};
-use meshtoll_policy::routes::{InboundPort, PeerMtls, SidecarRoutes, Unmatched};
+use meshtoll_model::{
+    process::Program,
+    topology::{HttpHandling, ProxyMarking},
+};
+use meshtoll_policy::routes::{HttpRoute, InboundPort, PeerMtls, SidecarRoutes, Unmatched};
 use meshtoll_subjects::{Envoy, Subject, counters::TlsCounters};
 use std::{
     io::{Read, Write},
-    net::{Ipv4Addr, SocketAddrV4, TcpStream},
+    net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream},
 };
 
 /// The service's virtual address, and that of the database: the application connects to these.
@@ -36,7 +39,7 @@ table ip nat {
 }
 ";
 
-fn start(ca: &MeshCa, mtls: PeerMtls, unmatched: Unmatched) -> Option<Running> {
+fn start(ca: &MeshCa, mtls: PeerMtls, unmatched: Unmatched, http: HttpHandling) -> Option<Running> {
     let envoy = process::find(&Program::Envoy)?;
     if !network::enter_namespace() {
         return None;
@@ -51,17 +54,32 @@ fn start(ca: &MeshCa, mtls: PeerMtls, unmatched: Unmatched) -> Option<Running> {
     let routes = SidecarRoutes {
         inbound: vec![InboundPort { port: 9080, mtls, authorization: Default::default() }],
         tcp: Vec::new(),
-        http: vec![fixtures::service("flight", SocketAddrV4::new(POD, 9080), fixtures::booking())],
+        http: vec![HttpRoute {
+            virtual_ip: Some(VIRTUAL),
+            ..fixtures::service("flight", SocketAddrV4::new(POD, 9080), fixtures::booking())
+        }],
         unmatched,
         ..fixtures::sidecar()
     };
-    let mesh = fixtures::Mesh::new(ca, &fixtures::booking());
+    let mut mesh = fixtures::Mesh::new(ca, &fixtures::booking());
+    mesh.settings.http = http;
     let spec = Envoy.sidecar(&routes, &mesh.context("booking", ProxyMarking::SocketMark)).unwrap();
     Some(Running::start(&spec, &envoy, User::Root))
 }
 
 fn get(address: Ipv4Addr, host: &str) -> Option<(u16, String)> {
     http_get_on(TcpStream::connect((address, 9080)).unwrap(), "/flight", host)
+}
+
+/// As [`get`], and ends its side of the connection, as a relay that reads no HTTP does not do for it.
+fn get_to_the_end(address: Ipv4Addr, host: &str) -> Option<(u16, String)> {
+    let mut connection = TcpStream::connect((address, 9080)).unwrap();
+    write!(connection, "GET /flight HTTP/1.1\r\nHost: {host}\r\n\r\n").ok()?;
+    connection.shutdown(Shutdown::Write).ok()?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
 fn echoed(message: &[u8]) -> bool {
@@ -74,7 +92,7 @@ fn echoed(message: &[u8]) -> bool {
 #[test]
 fn a_strict_sidecar_carries_the_meshs_traffic_alone() {
     let ca = MeshCa::new("cluster.local").unwrap();
-    let Some(_sidecar) = start(&ca, PeerMtls::Strict, Unmatched::RegistryOnly) else { return };
+    let Some(_sidecar) = start(&ca, PeerMtls::Strict, Unmatched::RegistryOnly, HttpHandling::Full) else { return };
 
     let (status, request) = get(VIRTUAL, "flight:9080").unwrap();
     assert_eq!(status, 200);
@@ -100,7 +118,7 @@ fn a_strict_sidecar_carries_the_meshs_traffic_alone() {
 #[test]
 fn a_permissive_sidecar_that_may_go_anywhere_carries_the_rest_too() {
     let ca = MeshCa::new("cluster.local").unwrap();
-    let Some(_sidecar) = start(&ca, PeerMtls::Permissive, Unmatched::AllowAny) else { return };
+    let Some(_sidecar) = start(&ca, PeerMtls::Permissive, Unmatched::AllowAny, HttpHandling::Full) else { return };
 
     assert!(get(VIRTUAL, "flight").unwrap().1.contains("URI=spiffe://cluster.local/ns/default/sa/booking"));
     assert_eq!(get(POD_FROM_OUTSIDE, "flight").unwrap().0, 200, "plain text from outside the mesh");
@@ -108,4 +126,27 @@ fn a_permissive_sidecar_that_may_go_anywhere_carries_the_rest_too() {
     let counters = counters_when(&Envoy, |counters| counters.upstreams["inbound|9080||"].requests == 2);
     assert_eq!(counters.terminated, TlsCounters { handshakes: 1, without_client_certificate: 0, failed: 0 });
     assert_eq!(counters.upstreams["PassthroughCluster"].connections, 0);
+}
+
+#[test]
+fn a_sidecar_that_reads_no_http_goes_by_address() {
+    let ca = MeshCa::new("cluster.local").unwrap();
+    let Some(_sidecar) = start(&ca, PeerMtls::Strict, Unmatched::RegistryOnly, HttpHandling::Tcp) else { return };
+
+    let (status, request) = get_to_the_end(VIRTUAL, "whatever.example").unwrap();
+    assert_eq!(status, 200);
+    assert!(!request.contains("x-request-id") && !request.contains("URI="), "the request is as it was sent: {request}");
+    assert_eq!(get_to_the_end(POD_FROM_OUTSIDE, "flight"), None, "plain text from outside the mesh");
+    let other = Ipv4Addr::new(10, 10, 0, 77);
+    assert_eq!(get_to_the_end(other, "flight"), None, "an address that is no service's");
+
+    let counters = counters_when(&Envoy, |counters| counters.upstreams[FLIGHT].active == 0);
+    assert_eq!(counters.terminated, TlsCounters { handshakes: 1, without_client_certificate: 0, failed: 0 });
+    let upstreams = &counters.upstreams;
+    assert_eq!(
+        (upstreams[FLIGHT].connections, upstreams[FLIGHT].tls_handshakes, upstreams[FLIGHT].requests),
+        (1, 1, 0)
+    );
+    assert!(upstreams["inbound|9080||"].received_bytes > 0);
+    assert_eq!(upstreams["inbound|9080||"].requests, 0);
 }
