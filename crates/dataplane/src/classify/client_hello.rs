@@ -117,7 +117,6 @@ fn message(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ClientHelloError> {
         match needed {
             Some(needed) if needed == message.len() => return Ok(message),
             Some(needed) if needed < message.len() => return Err(Malformed::Trailing.into()),
-            _ if at >= MAX_HELLO => return Err(Malformed::TooLarge.into()),
             _ => (),
         }
     }
@@ -125,6 +124,9 @@ fn message(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ClientHelloError> {
 
 /// What the record at `at` holds, once all of it is there.
 fn fragment(bytes: &[u8], at: usize) -> Result<&[u8], ClientHelloError> {
+    if at + RECORD_HEADER >= MAX_HELLO {
+        return Err(Malformed::TooLarge.into());
+    }
     let record = &bytes[at..];
     // What does not start as TLS is told from it by the first byte that differs: other protocols may send less than a
     // record's header, and wait.

@@ -16,12 +16,12 @@ impl Connector {
         let mut waiting = addresses.iter().copied();
         let mut running = FuturesUnordered::new();
         // In the order of their start, as `running` does not say what is in it.
-        let mut unanswered: Vec<SocketAddr> = Vec::new();
+        let mut unanswered: Vec<(SocketAddr, Instant)> = Vec::new();
         let mut failed = Attempts::default();
         let mut out_of_sockets = None;
         loop {
             if let Some(address) = waiting.next() {
-                unanswered.push(address);
+                unanswered.push((address, Instant::now()));
                 running.push(async move { (address, self.attempt(address).await) });
             }
             let is_last = waiting.len() == 0;
@@ -29,13 +29,16 @@ impl Connector {
             match timeout_at(patience, running.next()).await {
                 Ok(Some((address, Ok(stream)))) => {
                     self.ejections.succeeded(address);
-                    // Those that had more time and did not answer are no better than those that refused.
-                    let earlier = unanswered.iter().take_while(|other| **other != address);
-                    earlier.for_each(|other| self.ejections.failed(*other, Instant::now()));
+                    // Those that were alone for the whole delay are no better than those that refused.
+                    let now = Instant::now();
+                    let silent = unanswered.iter().filter(|(other, started)| {
+                        *other != address && now.duration_since(*started) >= self.settings.attempt_delay
+                    });
+                    silent.for_each(|(other, _)| self.ejections.failed(*other, now));
                     return Ok(Connected { stream, address });
                 }
                 Ok(Some((address, Err(error)))) => {
-                    unanswered.retain(|other| *other != address);
+                    unanswered.retain(|(other, _)| *other != address);
                     if is_local_limit(&error) {
                         // Others may still be on their way; more would fail too.
                         waiting = [].iter().copied();
@@ -52,7 +55,7 @@ impl Connector {
                     });
                 }
                 Err(_) if Instant::now() >= deadline => {
-                    for address in unanswered {
+                    for (address, _) in unanswered {
                         self.ejections.failed(address, Instant::now());
                         failed.0.push(Attempt { address, error: io::ErrorKind::TimedOut.into() });
                     }

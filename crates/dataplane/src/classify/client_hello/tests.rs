@@ -148,6 +148,16 @@ fn what_is_too_large_is_refused_before_it_is_there() {
     assert_eq!(malformed(&[22, 3, 1, 0x40, 0x01]), Malformed::TooLarge, "a record over 16 KiB");
     assert_eq!(malformed(&[22, 3, 1, 0, 4, 1, 0, 0x40, 0]), Malformed::TooLarge, "a message over 16 KiB");
     let many = Hello { extensions: vec![(0xff00, vec![0; 16_000])], ..Hello::default() }.message();
+    for size in 1..200 {
+        // As the stream grows, the answer goes from incomplete, within the limit, to too large.
+        let bytes: Vec<u8> = many.chunks(size).flat_map(record).collect();
+        for end in MAX_HELLO - 10..=MAX_HELLO {
+            match parse(&bytes[..end.min(bytes.len())]).map(drop) {
+                Err(ClientHelloError::Incomplete { needed_at_least }) => assert!(needed_at_least <= MAX_HELLO),
+                other => assert!(matches!(other, Ok(()) | Err(ClientHelloError::Malformed(Malformed::TooLarge)))),
+            }
+        }
+    }
     let bytes: Vec<u8> = many.chunks(100).flat_map(record).collect();
     assert_eq!(
         malformed(&bytes),
