@@ -64,7 +64,7 @@ fn the_own_data_plane_compiles_the_same_resources() {
     mesh.settings.access_log = true;
     let context = mesh.context("booking", ProxyMarking::Uid);
     let spec = Meshtoll.sidecar(&fixtures::sidecar(), &context).unwrap();
-    insta::assert_snapshot!(spec.args.join(" "), @"");
+    insta::assert_snapshot!(spec.args.join(" "), @"proxy sidecar --mesh mesh.json --resources resources.yaml --workload booking --certificates . --admin 127.0.0.1:15000 --threads 1 --access-log access.log");
     assert_eq!(file(&spec, "resources.yaml"), "kind: one.yaml\n---\nkind: two.yaml\n");
     let topology: meshtoll_model::topology::Topology = serde_json::from_str(file(&spec, "mesh.json")).unwrap();
     assert_eq!(topology, mesh.topology);
