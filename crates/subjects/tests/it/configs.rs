@@ -54,7 +54,7 @@ fn services_without_http_in_envoys_words() {
     let [(matched, cluster)] = <[_; 1]>::try_from(Vec::from_iter(chains("0.0.0.0_9080"))).unwrap();
     assert_eq!(matched, serde_json::json!({ "prefix_ranges": [{ "address_prefix": "10.96.0.1", "prefix_len": 32 }] }));
     assert_eq!(cluster, "outbound|9080||flight.default.svc.cluster.local");
-    assert_eq!(chains("virtualInbound").last().unwrap().1, "inbound|9080||");
+    assert_eq!(chains("virtualInbound").next_back().unwrap().1, "inbound|9080||");
     assert!(!file(&spec, "envoy.json").contains("http_connection_manager"));
 }
 
