@@ -41,6 +41,10 @@ fn sentences(results: &Results, subject: &SubjectName, level: LoadLevel) -> Opti
     let throughput = throughput(results, baseline.throughput?, &compared, level)?;
     let cpu = baseline.cpu.as_ref().and_then(|cpu| mesh_cpu(results, cpu.mesh.micros, &compared));
     let latency = latency(results, subject, level);
+    if results.run.subjects.len() > 1 {
+        // The sentence that compares them takes its place.
+        return Some(vec![throughput]);
+    }
     let second = match (cpu, latency) {
         (Some(cpu), Some(latency)) => Some(format!("{cpu}; {latency}.")),
         (one, other) => one.or(other).map(|clause| format!("{clause}.")),
@@ -137,29 +141,27 @@ pub(crate) fn subjects_compared(results: &Results) -> Vec<String> {
 
 fn subject_compared(results: &Results, subject: &SubjectName, first: &SubjectName) -> Option<String> {
     let level = results.reference_level?;
-    let compared: Vec<_> =
-        results.cases.iter().filter_map(|case| results.subject_comparison(&case.name, subject, level)).collect();
     let proven = |case: &CaseName| {
-        let both = [subject, first].map(|subject| ProofState::of(&results.proof(case, subject)));
-        if both == [ProofState::Proven; 2] { case.to_string() } else { format!("{case} (path not proven)") }
+        [subject, first].iter().all(|subject| ProofState::of(&results.proof(case, subject)) == ProofState::Proven)
     };
-    let each = |of: fn(&Ratios) -> Option<Estimate>, text: fn(&Estimate) -> String, neutral: &str| {
-        let clauses = compared.iter().filter_map(|one| {
-            let ratio = of(&one.ratios)?;
-            let unclear = if ratio.verdict(1.0) == Verdict::Unclear { neutral } else { "" };
-            Some(format!("{} with {}{unclear}", text(&ratio), proven(&one.case)))
-        });
-        list(clauses.collect())
+    let cases = results.cases.iter().filter(|case| proven(&case.name));
+    let compared: Vec<_> = cases.filter_map(|case| results.subject_comparison(&case.name, subject, level)).collect();
+    let range = |of: fn(&Ratios) -> Option<Estimate>, text: fn(f64) -> String| {
+        let means = compared.iter().filter_map(|one| of(&one.ratios)).map(|ratio| ratio.mean);
+        let (low, high) = means.fold(None, |range: Option<(f64, f64)>, mean| {
+            Some(range.map_or((mean, mean), |(low, high)| (low.min(mean), high.max(mean))))
+        })?;
+        let (low, high) = (text(low), text(high));
+        Some(if low == high { low } else { format!("{low} to {high}") })
     };
-    let cpu = each(|ratios| ratios.mesh_micros, words::ratio_with_margin, " (not clear)");
-    let throughput = each(|ratios| ratios.throughput, with_unit, " (not clear)");
-    (!cpu.is_empty() || !throughput.is_empty()).then(|| {
-        format!(
-            "At {level}, the mesh hops of {subject} take this many times the CPU a transaction that those of {first} take: \
-             {cpu}. Throughput against {first} changes by {throughput}. HTTP between services: {http}.",
-            subject = words::subject(subject),
-            first = words::subject(first),
-            http = words::http(results),
-        )
-    })
+    let cpu = range(|ratios| ratios.mesh_micros, |ratio| format!("{ratio:.2}"))?;
+    let throughput = range(|ratios| ratios.throughput, format::change)?;
+    Some(format!(
+        "At {level}, the mesh hops of {subject} take {cpu} times the CPU a transaction of those of {first}, depending on \
+         the case, and throughput against {first} changes by {throughput}; each with its interval under “Data planes \
+         compared”. HTTP between services: {http}.",
+        subject = words::subject(subject),
+        first = words::subject(first),
+        http = words::http(results),
+    ))
 }

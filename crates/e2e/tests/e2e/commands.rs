@@ -113,7 +113,10 @@ fn render_prints_configurations_that_parse_and_no_key() {
 fn files(rendered: &str) -> Vec<(&str, String)> {
     let mut files: Vec<(&str, String)> = Vec::new();
     for line in rendered.lines() {
-        match (line.strip_prefix("# ").filter(|title| title.contains(" on envoy: ") || title.contains(" on meshtoll: ")), files.last_mut()) {
+        match (
+            line.strip_prefix("# ").filter(|title| title.contains(" on envoy: ") || title.contains(" on meshtoll: ")),
+            files.last_mut(),
+        ) {
             (Some(title), _) => files.push((title, String::new())),
             (None, Some((_, text))) => *text += &format!("{line}\n"),
             (None, None) => panic!("a line before the first title: {line}"),
