@@ -2,10 +2,13 @@
 
 use crate::{
     format::{self, THIN},
-    results::{Comparison, Estimate, ProofState, Results, Verdict},
-    words,
+    results::{Comparison, Estimate, ProofState, Ratios, Results, Verdict},
+    words::{self, list},
 };
-use meshtoll_model::{ids::SubjectName, units::LoadLevel};
+use meshtoll_model::{
+    ids::{CaseName, SubjectName},
+    units::LoadLevel,
+};
 
 /// What the run answers for one subject.
 pub(crate) struct Answer<'a> {
@@ -126,11 +129,37 @@ fn latency(results: &Results, subject: &SubjectName, level: LoadLevel) -> Option
     ))
 }
 
-/// `a`, `a and b`, `a, b and c`.
-fn list(items: Vec<String>) -> String {
-    match items.split_last() {
-        None => String::new(),
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-    }
+/// Each further subject against the first, at the reference level: CPU of the mesh first, then throughput.
+pub(crate) fn subjects_compared(results: &Results) -> Vec<String> {
+    let Some((first, others)) = results.run.subjects.split_first() else { return Vec::new() };
+    others.iter().filter_map(|subject| subject_compared(results, subject, first)).collect()
+}
+
+fn subject_compared(results: &Results, subject: &SubjectName, first: &SubjectName) -> Option<String> {
+    let level = results.reference_level?;
+    let compared: Vec<_> =
+        results.cases.iter().filter_map(|case| results.subject_comparison(&case.name, subject, level)).collect();
+    let proven = |case: &CaseName| {
+        let both = [subject, first].map(|subject| ProofState::of(&results.proof(case, subject)));
+        if both == [ProofState::Proven; 2] { case.to_string() } else { format!("{case} (path not proven)") }
+    };
+    let each = |of: fn(&Ratios) -> Option<Estimate>, text: fn(&Estimate) -> String, neutral: &str| {
+        let clauses = compared.iter().filter_map(|one| {
+            let ratio = of(&one.ratios)?;
+            let unclear = if ratio.verdict(1.0) == Verdict::Unclear { neutral } else { "" };
+            Some(format!("{} with {}{unclear}", text(&ratio), proven(&one.case)))
+        });
+        list(clauses.collect())
+    };
+    let cpu = each(|ratios| ratios.mesh_micros, words::ratio_with_margin, " (not clear)");
+    let throughput = each(|ratios| ratios.throughput, with_unit, " (not clear)");
+    (!cpu.is_empty() || !throughput.is_empty()).then(|| {
+        format!(
+            "At {level}, the mesh hops of {subject} take, of the CPU time a transaction of those of {first}, {cpu}; \
+             throughput against {first} changes by {throughput}. HTTP between services: {http}.",
+            subject = words::subject(subject),
+            first = words::subject(first),
+            http = words::http(results),
+        )
+    })
 }

@@ -19,6 +19,7 @@ pub fn terminal(results: &Results) -> String {
         text.push_str(&table(results, level));
         text.push('\n');
     }
+    text.push_str(&subjects(results));
     if let Some(remark) = words::level_remark(results) {
         text.push_str(&wrapped("", &remark));
     }
@@ -50,6 +51,26 @@ fn table(results: &Results, level: LoadLevel) -> String {
         });
         text.push_str(fields.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
+    }
+    text
+}
+
+/// Each further subject against the first, at the reference level; nothing where there is one subject.
+fn subjects(results: &Results) -> String {
+    let Some(level) = results.reference_level.filter(|_| !results.subject_comparisons.is_empty()) else {
+        return String::new();
+    };
+    let mut text =
+        wrapped("", &format!("At {level}, paired by round; HTTP between services: {}.", words::http(results)));
+    for one in results.subject_comparisons.iter().filter(|one| one.level == level) {
+        let cpu = one.ratios.mesh_micros.map_or_else(|| "-".to_owned(), |ratio| words::ratio_with_margin(&ratio));
+        let throughput = one.ratios.throughput.map(|ratio| ascii(&words::change_with_margin(&ratio), " "));
+        let names = format!("{} against {}", shortened(one.subject.as_str()), shortened(one.against.as_str()));
+        text.push_str(&format!(
+            "  {:<NAME$}  {names}: mesh CPU x {cpu}, tx/s {}\n",
+            shortened(one.case.as_str()),
+            throughput.unwrap_or_else(|| "-".to_owned())
+        ));
     }
     text
 }

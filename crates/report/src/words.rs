@@ -4,7 +4,7 @@ use crate::{
     format::{self, THIN},
     results::{Estimate, Results, Severity, Verdict},
 };
-use meshtoll_model::{process::Role, units::LoadLevel};
+use meshtoll_model::{ids::SubjectName, process::Role, topology::HttpHandling, units::LoadLevel};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
 /// What a mean over rounds says about being different, as a word for a table.
@@ -41,6 +41,43 @@ pub(crate) fn role(role: Role) -> &'static str {
         Role::Load => "load generator",
         Role::Testbed => "testbed",
     }
+}
+
+/// A subject as a name in a sentence: `Envoy`.
+pub(crate) fn subject(subject: &SubjectName) -> String {
+    let mut letters = subject.as_str().chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What the subjects do with HTTP between the services: `read by Envoy, passed as TCP by Meshtoll`.
+pub(crate) fn http(results: &Results) -> String {
+    let of = |handling| results.run.subjects.iter().filter(move |name| results.http(name) == Some(handling));
+    let all = results.run.subjects.len();
+    let clause = |verb: &str, handling| {
+        let names: Vec<String> = of(handling).map(subject).collect();
+        match names.len() {
+            0 => None,
+            2 if all == 2 => Some(format!("{verb} by both")),
+            many if many > 2 && many == all => Some(format!("{verb} by all")),
+            _ => Some(format!("{verb} by {}", list(names))),
+        }
+    };
+    let clauses = [clause("read", HttpHandling::Full), clause("passed as TCP", HttpHandling::Tcp)];
+    clauses.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list(items: Vec<String>) -> String {
+    match items.split_last() {
+        None => String::new(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// A ratio with its margin: `0.624 ± 0.012`.
+pub(crate) fn ratio_with_margin(ratio: &Estimate) -> String {
+    ratio.margin.map_or(format!("{:.3}", ratio.mean), |margin| format!("{:.3} ± {margin:.3}", ratio.mean))
 }
 
 /// A severity as the first word of a notice.

@@ -54,6 +54,10 @@ fn process(part: &str, role: Role, context: &ProxyContext<'_>) -> ProcessSpec {
     if context.settings.access_log {
         args.extend(["--access-log", ACCESS_LOG]);
     }
+    // What is external here has private addresses; they alone may be what wildcard hosts resolve to.
+    let external = &context.mesh.topology.external;
+    let external: Vec<String> = external.iter().map(|host| format!("{}/32", host.address)).collect();
+    args.extend(external.iter().flat_map(|address| ["--allow-private", address]));
     ProcessSpec {
         hop: HopName::new(format!("{}/{part}", context.workload)),
         role,

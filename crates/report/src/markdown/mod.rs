@@ -1,8 +1,14 @@
 //! `report.md`: what the page says, in compact form.
 
+mod ratios;
 mod sections;
 
-use crate::{answer::answers, format::THIN, results::Results, words};
+use crate::{
+    answer::{answers, subjects_compared},
+    format::THIN,
+    results::Results,
+    words,
+};
 use std::fmt::Display;
 
 /// The text of a run's report.
@@ -15,16 +21,21 @@ pub fn markdown(results: &Results) -> String {
     for notice in &results.notices {
         text.line(format!("> **{}:** {}", words::severity(notice.severity), escaped(&notice.text)));
     }
+    for sentence in subjects_compared(results) {
+        text.line(escaped(&sentence));
+    }
     for answer in answers(results) {
         let subject = if run.subjects.len() > 1 { format!("**{}:** ", answer.subject) } else { String::new() };
         text.line(format!("{subject}{}", escaped(&answer.sentences.join(" "))));
     }
     sections::cases(&mut text, results);
+    ratios::subjects(&mut text, results);
     sections::throughput(&mut text, results);
     sections::response_times(&mut text, results);
     sections::cpu(&mut text, results);
     sections::hops(&mut text, results);
     sections::differences(&mut text, results);
+    ratios::steps(&mut text, results);
     sections::shares(&mut text, results);
     sections::open_loop(&mut text, results);
     sections::proof(&mut text, results);

@@ -84,7 +84,9 @@ pub(super) fn cpu(text: &mut Text, results: &Results) {
 pub(super) fn hops(text: &mut Text, results: &Results) {
     text.line("## Every hop");
     let Some(level) = reference(text, results) else { return };
-    text.line("CPU µs a transaction, and resident memory.");
+    text.line(
+        "CPU µs a transaction, and resident memory: when the process was ready, here on average, and at the run's end.",
+    );
     let mut rows = Vec::new();
     for subject in &results.run.subjects {
         for case in &results.cases {
@@ -92,12 +94,15 @@ pub(super) fn hops(text: &mut Text, results: &Results) {
             for hop in cpu.iter().flat_map(|cpu| &cpu.hops) {
                 let mut row = vec![case.name.to_string(), subject.to_string(), hop.hop.to_string()];
                 row.extend(cost(&hop.cost));
+                let memory = |bytes: Option<u64>| bytes.map_or_else(dash, |bytes| format::bytes(bytes as f64));
+                row.push(memory(hop.resident_bytes_at_start));
                 row.push(format::bytes(hop.resident_bytes));
+                row.push(memory(hop.resident_bytes_at_end));
                 rows.push(row);
             }
         }
     }
-    text.table(&[":case", ":subject", ":hop", "user", "system", "total", "sd", "memory"], rows);
+    text.table(&[":case", ":subject", ":hop", "user", "system", "total", "sd", "at start", "memory", "at end"], rows);
 }
 
 pub(super) fn differences(text: &mut Text, results: &Results) {
@@ -327,6 +332,6 @@ fn cost(cost: &Cost) -> [String; 4] {
     [part(cost.user), part(cost.system), format::number(cost.micros), format::number(cost.rounds.standard_deviation)]
 }
 
-fn dash() -> String {
+pub(super) fn dash() -> String {
     "–".to_owned()
 }

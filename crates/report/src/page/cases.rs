@@ -75,14 +75,12 @@ fn hops(results: &Results, case: &Case, subject: &SubjectName) -> Markup {
     };
     let head = html! {
         tr {
-            th scope="col" { "hop" }
-            th.text.kind scope="col" { "kind" }
-            th scope="col" { "user" }
-            th scope="col" { "system" }
-            th scope="col" { "total" }
-            th scope="col" { "sd" }
-            th scope="col" { "memory" }
+            th scope="col" rowspan="2" { "hop" }
+            th.text.kind scope="col" rowspan="2" { "kind" }
+            th scope="colgroup" colspan="4" { "CPU µs a transaction" }
+            th scope="colgroup" colspan="3" { "resident memory" }
         }
+        tr { @for column in ["user", "system", "total", "sd", "at start", "here", "at end"] { th scope="col" { (column) } } }
     };
     let caption = html! { (case.name) " on " (subject) ": CPU µs a transaction at " (cell.level) ", by hop" };
     table(&id("hops", case, subject), caption, head, hop_rows(cpu))
@@ -95,7 +93,10 @@ fn hop_rows(cpu: &Cpu) -> Markup {
                 th scope="row" { (hop.hop) }
                 td.text.kind { (words::role(hop.role)) }
                 (cost_cells(&hop.cost))
+                @let memory = |bytes: Option<u64>| bytes.map_or_else(|| "–".to_owned(), |bytes| format::bytes(bytes as f64));
+                td { (memory(hop.resident_bytes_at_start)) }
                 td { (format::bytes(hop.resident_bytes)) }
+                td { (memory(hop.resident_bytes_at_end)) }
             }
         }
         @for (label, cost) in [("all mesh components", &cpu.mesh), ("all services", &cpu.application)] {
@@ -103,7 +104,7 @@ fn hop_rows(cpu: &Cpu) -> Markup {
                 th scope="row" { (label) }
                 td.kind {}
                 (cost_cells(cost))
-                td {}
+                @for _ in 0..3 { td {} }
             }
         }
         tr {
@@ -113,7 +114,7 @@ fn hop_rows(cpu: &Cpu) -> Markup {
             td { (format::number(cpu.machine.unattributed_kernel)) }
             td.strong { (format::number(cpu.machine.unattributed_kernel)) }
             td { "–" }
-            td {}
+            @for _ in 0..3 { td {} }
         }
     }
 }

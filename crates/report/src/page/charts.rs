@@ -30,6 +30,7 @@ pub(super) fn throughput(results: &Results) -> Markup {
             "Closed loop: each client sends its next request when the answer to the one before is complete. \
              Whiskers are one standard deviation over rounds."
         }
+        @if results.run.subjects.len() > 1 { (every_line(results, top)) }
         (each_subject(results, |subject| {
             let series: Vec<Series> = results.cases.iter().map(|case| series(results, subject, &case.name)).collect();
             let name = Name {
@@ -44,6 +45,30 @@ pub(super) fn throughput(results: &Results) -> Markup {
     section("throughput", body)
 }
 
+/// One line a case and subject: the case by colour and shape of mark, the subject by dashes and hollow marks, both in words.
+fn every_line(results: &Results, top: f64) -> Markup {
+    let lines = |(variant, subject): (usize, &SubjectName)| {
+        let lines: Vec<Series> = results
+            .cases
+            .iter()
+            .map(|case| Series {
+                variant,
+                label: format!("{}, {}", case.name, words::subject(subject)),
+                ..series(results, subject, &case.name)
+            })
+            .collect();
+        lines
+    };
+    let series: Vec<Series> = results.run.subjects.iter().enumerate().flat_map(lines).collect();
+    let name = Name {
+        id: "throughput-all".to_owned(),
+        title: "Throughput against number of clients, every subject".to_owned(),
+        description: describe_lines(&series),
+    };
+    let drawn = both(|frame| line::lines(frame, &name, ["clients", "transactions a second"], top, &series));
+    figure(html! { (name.title) ". HTTP between services: " (words::http(results)) "." }, drawn, None)
+}
+
 fn series(results: &Results, subject: &SubjectName, case: &meshtoll_model::ids::CaseName) -> Series {
     let point = |level| match level {
         LoadLevel::Clients(clients) => {
@@ -53,7 +78,7 @@ fn series(results: &Results, subject: &SubjectName, case: &meshtoll_model::ids::
         LoadLevel::Rate(_) => None,
     };
     let points = results.closed_levels().into_iter().filter_map(point).collect();
-    Series { label: case.to_string(), style: style(results, case), points }
+    Series { label: case.to_string(), style: style(results, case), variant: 0, points }
 }
 
 fn describe_lines(series: &[Series]) -> String {

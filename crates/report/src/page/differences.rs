@@ -7,6 +7,7 @@ use super::{
     },
     part::{case_tag, each_subject, figure, style, table},
     section,
+    subjects::steps,
 };
 use crate::{
     format::{self, THIN},
@@ -27,6 +28,7 @@ pub(super) fn differences(results: &Results) -> Markup {
             @if results.comparisons.iter().any(|comparison| comparison.subject == *subject) {
                 @if let Some(level) = results.reference_level { (intervals(results, subject, level)) }
                 (by_level(results, subject))
+                (steps(results, subject))
             } @else {
                 p { "No round has measured both the baseline and another case." }
             }

@@ -9,10 +9,11 @@ mod open_loop;
 mod part;
 mod proof;
 mod setting;
+mod subjects;
 mod topology;
 
 use crate::{
-    answer::answers,
+    answer::{answers, subjects_compared},
     results::{Results, Severity},
     words,
 };
@@ -44,6 +45,7 @@ pub fn page(results: &Results) -> String {
                 }
                 main {
                     (setting::topologies(results))
+                    (subjects::subjects(results))
                     (charts::throughput(results))
                     (charts::response_times(results))
                     (charts::mesh_cpu(results))
@@ -64,8 +66,9 @@ pub fn page(results: &Results) -> String {
 }
 
 /// Sections of the page: id and heading.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 14] = [
     ("paths", "The cases"),
+    ("subjects", "Data planes compared"),
     ("throughput", "Throughput"),
     ("response-times", "Response times"),
     ("mesh-cpu", "CPU of the mesh"),
@@ -97,6 +100,7 @@ fn answer(results: &Results) -> Markup {
     html! {
         div.answer {
             h2 { "Answer" }
+            @for sentence in subjects_compared(results) { p { (sentence) } }
             @for answer in answers(results) {
                 @for (place, sentence) in answer.sentences.iter().enumerate() {
                     p { @if several && place == 0 { strong { (answer.subject) ": " } } (sentence) }
@@ -130,6 +134,7 @@ fn facts(results: &Results) -> Markup {
             div { dt { "Measured" } dd { (words::moment(&run.started)) @if let Some(took) = words::took(results) { ", in " (took) } } }
             div { dt { "Baseline" } dd { (part::case_tag(results, &run.baseline)) } }
             div { dt { "Subjects" } dd { (run.subjects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")) } }
+            div { dt { "HTTP between services" } dd { (words::http(results)) } }
             div { dt { "Rounds" } dd { (fewest) @if fewest != run.planned_rounds { " of " (run.planned_rounds) } ", profile " (run.profile) } }
         }
     }

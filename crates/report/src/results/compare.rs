@@ -63,11 +63,7 @@ pub(super) fn comparisons(record: &RunRecord) -> Vec<Comparison> {
 
 /// `None` when no round has both.
 fn compare(cell: &CellRecord, baseline: &CellRecord) -> Option<Comparison> {
-    let pairs: Vec<(&SliceRecord, &SliceRecord)> = cell
-        .slices
-        .iter()
-        .filter_map(|slice| Some((slice, baseline.slices.iter().find(|other| other.round == slice.round)?)))
-        .collect();
+    let pairs = pairs(cell, baseline);
     let both = |of: fn(&SliceRecord) -> Option<f64>| {
         pairs.iter().filter_map(move |(slice, reference)| Some((of(slice)?, of(reference)?)))
     };
@@ -86,6 +82,12 @@ fn compare(cell: &CellRecord, baseline: &CellRecord) -> Option<Comparison> {
     })
 }
 
-fn measured(slice: &SliceRecord) -> Option<&hdrhistogram::Histogram<u64>> {
+/// Slices of two cells in the same round.
+pub(super) fn pairs<'a>(cell: &'a CellRecord, other: &'a CellRecord) -> Vec<(&'a SliceRecord, &'a SliceRecord)> {
+    let pair = |slice: &'a SliceRecord| Some((slice, other.slices.iter().find(|other| other.round == slice.round)?));
+    cell.slices.iter().filter_map(pair).collect()
+}
+
+pub(super) fn measured(slice: &SliceRecord) -> Option<&hdrhistogram::Histogram<u64>> {
     Some(&slice.load.latency.0).filter(|latency| !latency.is_empty())
 }

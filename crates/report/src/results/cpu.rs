@@ -1,7 +1,7 @@
 //! CPU time a transaction: by hop, by part, and what the machine was busy with meanwhile.
 
 use super::{estimate::Estimate, names::RoleSchema};
-use meshtoll_lab::record::{CellRecord, HopRecord, HopUsage, MachineUsage, RunRecord, SliceRecord};
+use meshtoll_lab::record::{CellRecord, HopRecord, HopUsage, MachineUsage, RunRecord, SliceRecord, TopologyRecord};
 use meshtoll_model::{ids::HopName, process::Role, units::Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,13 @@ pub struct Hop {
     pub resident_bytes: f64,
     /// Resident memory at the end of slices, largest, bytes.
     pub resident_bytes_max: u64,
+    /// Resident memory when the process was ready, before any transaction, bytes; absent for a process that the
+    /// topology does not name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_bytes_at_start: Option<u64>,
+    /// Resident memory after the last slice of its topology, whatever the level, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_bytes_at_end: Option<u64>,
 }
 
 /// CPU time a transaction, µs: all CPU time of all slices by all their transactions.
@@ -104,6 +111,8 @@ pub(super) fn cpu(record: &RunRecord, cell: &CellRecord) -> Option<Cpu> {
                 cost: cost(slices, |usage| usage.hop == name)?,
                 resident_bytes: Estimate::of(usages().map(|usage| usage.resident_bytes as f64))?.mean,
                 resident_bytes_max: usages().map(|usage| usage.resident_bytes).max()?,
+                resident_bytes_at_start: resident_at_start(record, cell, &name),
+                resident_bytes_at_end: resident_at_end(record, cell, &name),
                 hop: name,
                 role,
             })
@@ -125,14 +134,27 @@ pub(super) fn mesh_micros(slice: &SliceRecord) -> Option<f64> {
     spent(slice, |usage| usage.role.is_mesh()).per(slice.load.transactions).map(|micros| micros.0)
 }
 
+fn topology<'a>(record: &'a RunRecord, cell: &CellRecord) -> Option<&'a TopologyRecord> {
+    let of_cell = |one: &&TopologyRecord| one.topology.case == cell.case && one.topology.subject == cell.subject;
+    record.topologies.iter().find(of_cell)
+}
+
+fn resident_at_start(record: &RunRecord, cell: &CellRecord, hop: &HopName) -> Option<u64> {
+    let hops = &topology(record, cell)?.hops;
+    hops.iter().find(|one| one.hop == *hop).map(|one| one.resident_bytes_at_start)
+}
+
+/// Cells of all levels share the topology's processes: what the last slice of any of them left.
+fn resident_at_end(record: &RunRecord, cell: &CellRecord, hop: &HopName) -> Option<u64> {
+    let cells = record.cells.iter().filter(|one| one.case == cell.case && one.subject == cell.subject);
+    let last = cells.flat_map(|cell| &cell.slices).max_by_key(|slice| (slice.round, slice.started_unix_ns))?;
+    last.hops.iter().find(|usage| usage.hop == *hop).map(|usage| usage.resident_bytes)
+}
+
 /// The topology's hops in their order, then whatever else the slices name.
 fn hop_order(record: &RunRecord, cell: &CellRecord) -> Vec<(HopName, Role)> {
-    let topology = record
-        .topologies
-        .iter()
-        .find(|candidate| candidate.topology.case == cell.case && candidate.topology.subject == cell.subject);
-    let named = topology.into_iter().flat_map(|topology| &topology.hops);
-    let mut order: Vec<_> = named.map(|HopRecord { hop, role }| (hop.clone(), *role)).collect();
+    let named = topology(record, cell).into_iter().flat_map(|topology| &topology.hops);
+    let mut order: Vec<_> = named.map(|HopRecord { hop, role, .. }| (hop.clone(), *role)).collect();
     for usage in cell.slices.iter().flat_map(|slice| &slice.hops) {
         if order.iter().all(|(hop, _)| *hop != usage.hop) {
             order.push((usage.hop.clone(), usage.role));

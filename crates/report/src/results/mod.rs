@@ -1,5 +1,6 @@
 //! The published results: what a run says, computed once from its raw slices, as plain data with a JSON schema.
 
+mod against;
 mod cell;
 mod compare;
 mod cpu;
@@ -10,6 +11,7 @@ mod proof;
 mod setting;
 mod share;
 
+pub use against::{Ratios, Step, SubjectComparison};
 pub use cell::{Cell, Disturbance, Latency};
 pub use compare::Comparison;
 pub use cpu::{Cost, Cpu, Hop, Machine};
@@ -22,6 +24,7 @@ pub use share::{PredictedShare, Share, ShareHere};
 use meshtoll_lab::record::RunRecord;
 use meshtoll_model::{
     ids::{CaseName, SubjectName},
+    topology::HttpHandling,
     units::LoadLevel,
 };
 use names::LevelSchema;
@@ -60,6 +63,10 @@ pub struct Results {
     pub cells: Vec<Cell>,
     /// Each case against the baseline, at each level of each subject, paired by round.
     pub comparisons: Vec<Comparison>,
+    /// Each further subject against the run's first, at each level of each case, paired by round.
+    pub subject_comparisons: Vec<SubjectComparison>,
+    /// What a case adds to the one before it (`gateway-mtls` to `gateway`, …), where both ran.
+    pub steps: Vec<Step>,
     /// What the toll means for applications of other sizes, at the reference level.
     pub shares: Vec<Share>,
 }
@@ -71,7 +78,7 @@ pub fn results(record: &RunRecord) -> Results {
     let comparisons = compare::comparisons(record);
     let shares = reference_level.map(|level| share::shares(record, &cells, &comparisons, level)).unwrap_or_default();
     Results {
-        version: 1,
+        version: 2,
         run: setting::run(record),
         environment: setting::environment(&record.header.environment),
         fairness: setting::named(&record.header.environment.fairness),
@@ -81,6 +88,8 @@ pub fn results(record: &RunRecord) -> Results {
         reference_level,
         cells,
         comparisons,
+        subject_comparisons: against::subject_comparisons(record),
+        steps: against::steps(record),
         shares,
     }
 }
@@ -99,6 +108,21 @@ impl Results {
     /// The comparison of a case with the baseline, if both were measured in at least one round.
     pub fn comparison(&self, case: &CaseName, subject: &SubjectName, level: LoadLevel) -> Option<&Comparison> {
         self.comparisons.iter().find(|one| one.case == *case && one.subject == *subject && one.level == level)
+    }
+
+    /// The comparison of a subject with the run's first, if both were measured in at least one round.
+    pub fn subject_comparison(
+        &self,
+        case: &CaseName,
+        subject: &SubjectName,
+        level: LoadLevel,
+    ) -> Option<&SubjectComparison> {
+        self.subject_comparisons.iter().find(|one| one.case == *case && one.subject == *subject && one.level == level)
+    }
+
+    /// What the sidecars of a subject read of HTTP between the services.
+    pub fn http(&self, subject: &SubjectName) -> Option<HttpHandling> {
+        self.surroundings.iter().find(|one| one.subject == *subject).map(|one| one.http)
     }
 
     /// The claims about the path of a case, over all levels.

@@ -15,6 +15,18 @@ pub(crate) enum LevelSchema {
     Rate(u32),
 }
 
+/// Shape of what sidecars read of HTTP.
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "HttpHandling")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum HttpSchema {
+    /// Nothing: it is passed as TCP.
+    Tcp,
+    /// Each request and response.
+    Full,
+}
+
 /// Shape of a process's role.
 #[derive(JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -1,7 +1,7 @@
 //! What a reader has to know before any number.
 
 use super::{cell::Cell, proof::Claim, proof_of};
-use meshtoll_lab::record::RunRecord;
+use meshtoll_lab::record::{RunRecord, TopologyRecord};
 use meshtoll_model::units::LoadLevel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,7 @@ pub(super) fn notices(record: &RunRecord, cells: &[Cell]) -> Vec<Notice> {
     notices.extend(baseline(record, cells));
     notices.extend(failures(cells));
     notices.extend(completeness(record, cells));
+    notices.extend(unlike_http(record));
     notices.extend(unsustained(cells));
     notices.extend(disturbance(cells));
     notices.sort_by_key(|notice| notice.severity);
@@ -131,6 +132,19 @@ fn completeness(record: &RunRecord, cells: &[Cell]) -> Vec<Notice> {
         ));
     }
     notices
+}
+
+/// Subjects that do not do the same are not compared like with like.
+fn unlike_http(record: &RunRecord) -> Option<Notice> {
+    let handling = |topology: &TopologyRecord| topology.topology.proxy.http;
+    let first = record.topologies.first().map(handling)?;
+    record.topologies.iter().any(|topology| handling(topology) != first).then(|| {
+        caution(
+            "Not every subject reads the HTTP between the services: some pass it as TCP, which costs less. `--http tcp` \
+             compares like with like."
+                .to_owned(),
+        )
+    })
 }
 
 fn unsustained(cells: &[Cell]) -> Vec<Notice> {

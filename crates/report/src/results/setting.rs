@@ -1,10 +1,11 @@
 //! What was asked of a run and where it ran, as published.
 
-use super::names::RoleSchema;
+use super::names::{HttpSchema, RoleSchema};
 use meshtoll_lab::record::{self, RunRecord, TopologyRecord};
 use meshtoll_model::{
     ids::{CaseName, SubjectName, WorkloadName},
     process::Role,
+    topology::HttpHandling,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,9 @@ pub struct Surroundings {
     pub services: Vec<WorkloadName>,
     /// Hosts outside the mesh, `HOST:PORT`.
     pub external: Vec<String>,
+    /// What the sidecars read of HTTP between the services.
+    #[schemars(with = "HttpSchema")]
+    pub http: HttpHandling,
 }
 
 /// The machine, and the versions of everything that ran.
@@ -166,6 +170,7 @@ pub(super) fn surroundings(topologies: &[TopologyRecord]) -> Vec<Surroundings> {
         subject: record.topology.subject.clone(),
         services: record.topology.services.iter().map(|service| service.name.clone()).collect(),
         external: record.topology.external.iter().map(|host| format!("{}:{}", host.host, host.port)).collect(),
+        http: record.topology.proxy.http,
     };
     topologies.iter().map(one).collect()
 }

@@ -77,7 +77,21 @@ fn a_usual_run() {
 
 #[test]
 fn several_subjects() {
-    check(&page_of(&fixture::record(&["envoy", "meshtoll"])));
+    let page = page_of(&fixture::record(&["envoy", "meshtoll"]));
+    check(&page);
+    assert!(page.contains("read by Envoy, passed as TCP by Meshtoll"));
+    assert!(page.contains("By case: Envoy against Meshtoll"));
+    assert!(page.contains("gateway-wildcard, Meshtoll"), "a line is labelled with its case and subject");
+}
+
+#[test]
+fn subjects_that_do_the_same_with_http_are_said_to() {
+    let mut record = fixture::record(&["envoy", "meshtoll"]);
+    for topology in &mut record.topologies {
+        topology.topology.proxy.http = meshtoll_model::topology::HttpHandling::Tcp;
+    }
+    let page = page_of(&record);
+    assert!(page.contains("passed as TCP by both") && !page.contains("--http tcp"));
 }
 
 #[test]

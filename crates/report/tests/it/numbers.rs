@@ -249,3 +249,53 @@ fn the_nearest_closed_level_stands_in_for_20_clients() {
     let results = results(&record);
     assert_eq!((results.reference_level, results.shares.len()), (None, 0));
 }
+
+#[test]
+fn subjects_are_compared_within_rounds() {
+    let mut record = fixture::record(&["envoy", "meshtoll"]);
+    record.cells.retain(|cell| cell.level == LEVEL && cell.case.as_str() == "gateway");
+    record.header.rounds = 2;
+    for (cell, [first, second]) in record.cells.iter_mut().zip([[1000, 2000], [1100, 2400]]) {
+        cell.slices.truncate(2);
+        for (slice, transactions) in cell.slices.iter_mut().zip([first, second]) {
+            slice.load.window_transactions = transactions;
+        }
+    }
+    let results = results(&record);
+    let [one] = results.subject_comparisons.as_slice() else { panic!("{:?}", results.subject_comparisons) };
+    assert_eq!((one.subject.as_str(), one.against.as_str()), ("meshtoll", "envoy"));
+    close(one.ratios.throughput.unwrap().mean, 1.15);
+    close(one.ratios.throughput.unwrap().margin.unwrap(), 12.706 * 0.005f64.sqrt() / 2f64.sqrt());
+    let ratio = one.ratios.mesh_micros.unwrap();
+    assert!((ratio.mean - 0.62).abs() < 0.02, "{ratio:?}");
+    assert!(results.notices.iter().any(|notice| notice.text.contains("--http tcp")));
+}
+
+#[test]
+fn cases_are_compared_with_the_one_before() {
+    let record = fixture::record(&["envoy", "meshtoll"]);
+    let results = results(&record);
+    let of = |case: &str, against: &str, subject: &str| {
+        let found = results.steps.iter().filter(|one| {
+            (one.case.as_str(), one.against.as_str(), one.subject.as_str(), one.level)
+                == (case, against, subject, LEVEL)
+        });
+        found.count()
+    };
+    for subject in ["envoy", "meshtoll"] {
+        assert_eq!(of("gateway-mtls", "gateway", subject), 1);
+        assert_eq!(of("gateway-wildcard", "gateway-mtls", subject), 1);
+        assert_eq!(of("gateway-wildcard", "gateway-sni", subject), 1);
+    }
+    assert_eq!(results.steps.len(), 3 * 2 * 5, "at five levels");
+}
+
+#[test]
+fn memory_at_the_end_is_that_of_the_last_slice_of_any_level() {
+    let mut record = small();
+    record.cells[0].slices[1].hops[1].resident_bytes = 77;
+    let results = results(&record);
+    let sidecar = results.cells[0].cpu.as_ref().unwrap().hops.iter().find(|hop| hop.hop.as_str() == "auth/sidecar");
+    assert_eq!(sidecar.unwrap().resident_bytes_at_end, Some(77));
+    assert_eq!(sidecar.unwrap().resident_bytes_at_start, Some(57_600_000));
+}

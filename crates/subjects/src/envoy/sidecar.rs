@@ -169,15 +169,19 @@ impl<'a> Sidecar<'a> {
             if addresses.is_empty() {
                 return Ok((chains, Some(upstream)));
             }
-            let own: Vec<Cidr> =
-                addresses.into_iter().filter(|own| !seen.iter().any(|earlier| covers(*earlier, *own))).collect();
+            let mut own = Vec::new();
+            for address in addresses {
+                if !seen.iter().any(|earlier| covers(*earlier, address)) {
+                    seen.push(address);
+                    own.push(address);
+                }
+            }
             if own.is_empty() {
                 continue;
             }
             let mut chain = filters::relay(&upstream.name, &upstream.name, self.settings);
             chain["filter_chain_match"] = json!({ "prefix_ranges": filters::ranges(&own) });
             chains.push(chain);
-            seen.extend(own);
         }
         Ok((chains, None))
     }

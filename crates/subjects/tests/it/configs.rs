@@ -54,7 +54,7 @@ fn services_without_http_in_envoys_words() {
     let [(matched, cluster)] = <[_; 1]>::try_from(Vec::from_iter(chains("0.0.0.0_9080"))).unwrap();
     assert_eq!(matched, serde_json::json!({ "prefix_ranges": [{ "address_prefix": "10.96.0.1", "prefix_len": 32 }] }));
     assert_eq!(cluster, "outbound|9080||flight.default.svc.cluster.local");
-    assert_eq!(chains("virtualInbound").last().unwrap().1, "inbound|9080||");
+    assert_eq!(chains("virtualInbound").next_back().unwrap().1, "inbound|9080||");
     assert!(!file(&spec, "envoy.json").contains("http_connection_manager"));
 }
 
@@ -64,7 +64,7 @@ fn the_own_data_plane_compiles_the_same_resources() {
     mesh.settings.access_log = true;
     let context = mesh.context("booking", ProxyMarking::Uid);
     let spec = Meshtoll.sidecar(&fixtures::sidecar(), &context).unwrap();
-    insta::assert_snapshot!(spec.args.join(" "), @"");
+    insta::assert_snapshot!(spec.args.join(" "), @"proxy sidecar --mesh mesh.json --resources resources.yaml --workload booking --certificates . --admin 127.0.0.1:15000 --threads 1 --access-log access.log");
     assert_eq!(file(&spec, "resources.yaml"), "kind: one.yaml\n---\nkind: two.yaml\n");
     let topology: meshtoll_model::topology::Topology = serde_json::from_str(file(&spec, "mesh.json")).unwrap();
     assert_eq!(topology, mesh.topology);

@@ -1,6 +1,6 @@
 //! Lines over the number of clients, labelled at their ends.
 
-use super::{Frame, Name, framed, marker, n, style_class, text_width, ticks};
+use super::{Frame, Name, framed, marker, n, style_class, text_width, ticks, variant_class};
 use crate::format;
 use maud::{Markup, html};
 
@@ -10,6 +10,8 @@ pub(in crate::page) struct Series {
     pub(in crate::page) label: String,
     /// Its mark and colour.
     pub(in crate::page) style: usize,
+    /// Its subject's place: what decides its dashes.
+    pub(in crate::page) variant: usize,
     /// Its points, leftmost first.
     pub(in crate::page) points: Vec<Point>,
 }
@@ -29,8 +31,12 @@ const LABEL_HEIGHT: f64 = 16.0;
 /// Lines from zero on both axes; `top` is the largest value on the vertical one, so that charts can share it.
 pub(in crate::page) fn lines(frame: Frame, name: &Name, axes: [&str; 2], top: f64, series: &[Series]) -> Markup {
     let longest = series.iter().map(|one| text_width(&one.label)).fold(0.0, f64::max);
-    let (left, right, upper, lower) = (50.0, longest + 34.0, 30.0, 44.0);
-    let height = if frame.is_narrow() { 330.0 } else { 380.0 };
+    // Where the labels would leave no room for the lines, they stand below, and numbers at the lines' ends.
+    let keyed = longest > frame.width / 2.5;
+    let below = if keyed { series.len() as f64 * LABEL_HEIGHT + 12.0 } else { 0.0 };
+    let (left, right, upper) = (50.0, if keyed { 50.0 } else { longest + 34.0 }, 30.0);
+    let lower = 44.0 + below;
+    let height = below + if frame.is_narrow() { 330.0 } else { 380.0 };
     let (plot_width, plot_height) = (frame.width - left - right, height - upper - lower);
     let mut stops: Vec<f64> = series.iter().flat_map(|one| one.points.iter().map(|point| point.x)).collect();
     stops.sort_by(f64::total_cmp);
@@ -52,9 +58,9 @@ pub(in crate::page) fn lines(frame: Frame, name: &Name, axes: [&str; 2], top: f6
             line.stop x1=(n(x(*stop))) x2=(n(x(*stop))) y1=(n(bottom)) y2=(n(bottom + 5.0)) {}
             text.tick x=(n(x(*stop))) y=(n(bottom + 19.0)) text-anchor="middle" { (n(*stop)) }
         }
-        text.axis x=(n(left + plot_width / 2.0)) y=(n(height - 6.0)) text-anchor="middle" { (axes[0]) }
+        text.axis x=(n(left + plot_width / 2.0)) y=(n(height - below - 6.0)) text-anchor="middle" { (axes[0]) }
         @for (place, one) in series.iter().enumerate() {
-            g.(style_class(one.style)) {
+            g class={ (style_class(one.style)) " " (variant_class(one.variant)) } {
                 @let points: Vec<String> =
                     one.points.iter().map(|point| format!("{},{}", n(x(point.x)), n(y(point.y)))).collect();
                 polyline.line points=(points.join(" ")) {}
@@ -70,10 +76,24 @@ pub(in crate::page) fn lines(frame: Frame, name: &Name, axes: [&str; 2], top: f6
                     (marker(one.style, left + plot_width + 21.0, labels[place], 4.5))
                 }
             }
-            text.end x=(n(left + plot_width + 30.0)) y=(n(labels[place] + 4.0)) { (one.label) }
+            @let end = if keyed { (place + 1).to_string() } else { one.label.clone() };
+            text.end x=(n(left + plot_width + 30.0)) y=(n(labels[place] + 4.0)) { (end) }
+            @if keyed { (key(one, place, height - below + 16.0 + place as f64 * LABEL_HEIGHT)) }
         }
     };
     framed(name, frame, height, body)
+}
+
+/// A line's number, look and label.
+fn key(one: &Series, place: usize, middle: f64) -> Markup {
+    html! {
+        text.tick x="18" y=(n(middle + 4.0)) text-anchor="end" { (place + 1) }
+        g class={ (style_class(one.style)) " " (variant_class(one.variant)) } {
+            polyline.line points={ "26," (n(middle)) " 58," (n(middle)) } {}
+            (marker(one.style, 42.0, middle, 4.5))
+        }
+        text.end x="66" y=(n(middle + 4.0)) { (one.label) }
+    }
 }
 
 /// Heights for labels, as near as possible to the lines' ends but never on top of each other.

@@ -13,6 +13,9 @@ use maud::{Markup, html};
 /// Number of distinct styles; further cases start again from the first.
 const STYLES: usize = 6;
 
+/// Number of distinct variants of a style.
+const VARIANTS: usize = 3;
+
 /// What a chart is drawn for.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
@@ -97,6 +100,11 @@ pub(super) fn marker(style: usize, x: f64, y: f64, radius: f64) -> Markup {
             (-0.4, -0.4),
         ]),
     }
+}
+
+/// The class of what belongs to a subject other than the first: dashed lines, hollow marks.
+pub(super) fn variant_class(variant: usize) -> String {
+    format!("v{}", variant % VARIANTS)
 }
 
 /// A coordinate with one decimal.
