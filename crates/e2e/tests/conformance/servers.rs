@@ -51,7 +51,7 @@ impl Log {
 pub(crate) enum Speech {
     /// It says who it is as soon as somebody connects; then as `Lines`.
     First,
-    /// It says who it is once it has been told what to do: `echo`, `reset`, `half`, `watch` or `die`, and a line feed.
+    /// It says who it is once it has been told what to do: `echo`, `reset`, `half` or `watch`, and a line feed.
     Lines,
     /// The same, inside of TLS.
     Tls(Arc<ServerConfig>),
@@ -125,11 +125,12 @@ fn obey(mut wire: Box<dyn Wire>, told: &str, name: &str, log: &Log) -> io::Resul
         }
         "watch" => {
             let ended = wire.read_to_end(&mut Vec::new());
-            log.note(name, if ended.is_ok() { "end" } else { "reset" });
-        }
-        "die" => {
-            wire.write_all(&vec![b'x'; 100_000])?;
-            line(&mut wire)?;
+            log.note(name, match ended {
+                Ok(_) => "end",
+                // The end of a connection, while TLS inside of it has not ended.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => "cut",
+                Err(_) => "reset",
+            });
         }
         other => log.note(name, &format!("was told {other}")),
     }

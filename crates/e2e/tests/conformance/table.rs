@@ -55,7 +55,7 @@ pub(crate) struct Group {
 #[derive(Clone, Copy)]
 pub(crate) struct Mesh {
     /// Its Istio resources.
-    pub(crate) yaml: &'static str,
+    pub(crate) yaml: &'static [&'static str],
     /// Its services in namespace `app`; the first is the client.
     pub(crate) services: &'static [(&'static str, Kind)],
     /// Whether there is an egress gateway.
@@ -64,11 +64,13 @@ pub(crate) struct Mesh {
     pub(crate) registry_only: bool,
     /// How long connections may be idle, s, where not for long.
     pub(crate) idle_seconds: Option<u32>,
+    /// How long connections may go on after SIGTERM, s, where a subject can be told.
+    pub(crate) drain_seconds: Option<u32>,
 }
 
 impl Mesh {
     pub(crate) const DEFAULT: Self =
-        Self { yaml: "", services: &[], gateway: false, registry_only: true, idle_seconds: None };
+        Self { yaml: &[], services: &[], gateway: false, registry_only: true, idle_seconds: None, drain_seconds: None };
 }
 
 /// What a service's pod has.
@@ -76,6 +78,10 @@ impl Mesh {
 pub(crate) enum Kind {
     /// A sidecar, and an application.
     Sidecar,
+    /// A sidecar, and an application that speaks first.
+    SpeaksFirst,
+    /// A sidecar, and an application that speaks TLS itself.
+    SpeaksTls,
     /// No sidecar: somebody with another service's certificate answers.
     Impostor,
     /// No sidecar: the application answers without TLS.
@@ -83,6 +89,26 @@ pub(crate) enum Kind {
 }
 
 impl Row {
+    /// A row in which both do the same.
+    pub(crate) const fn new(
+        name: &'static str,
+        done: &'static str,
+        expected: &'static str,
+        run: fn(&mut World) -> Seen,
+    ) -> Self {
+        Self { name, done, expected, envoy: Envoy::Same, run }
+    }
+
+    /// Envoy does this instead.
+    pub(crate) const fn differs(self, outcome: &'static str, why: &'static str) -> Self {
+        Self { envoy: Envoy::Differs { outcome, why }, ..self }
+    }
+
+    /// Envoy has no such thing.
+    pub(crate) const fn not_on_envoy(self, why: &'static str) -> Self {
+        Self { envoy: Envoy::NotApplicable { why }, ..self }
+    }
+
     /// What has to be seen with a subject, or why that cannot be.
     pub(crate) fn expectation(&self, subject: &str) -> Result<&'static str, &'static str> {
         match self.envoy {

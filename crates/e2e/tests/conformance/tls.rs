@@ -3,10 +3,12 @@
 use meshtoll_identity::{ServerCertificate, WorkloadCertificate};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::WebPkiClientVerifier,
+    version::{TLS12, TLS13},
 };
 use std::sync::Arc;
 
@@ -63,8 +65,17 @@ pub(crate) fn client(trust_bundle: &str) -> Arc<ClientConfig> {
 
 /// A client as a sidecar would be. It takes every server, since it is not what is tested.
 pub(crate) fn mesh_client(certificate: Option<&WorkloadCertificate>, alpn: Option<&str>) -> Arc<ClientConfig> {
+    mesh_client_of(&[&TLS12, &TLS13], certificate, alpn)
+}
+
+/// The same, for these versions of TLS.
+pub(crate) fn mesh_client_of(
+    versions: &[&'static SupportedProtocolVersion],
+    certificate: Option<&WorkloadCertificate>,
+    alpn: Option<&str>,
+) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody { provider: provider() }));

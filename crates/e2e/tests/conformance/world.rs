@@ -13,7 +13,7 @@ use meshtoll_model::{
     ids::SpiffeId,
     istio::{self, CheckedResources, MeshFacts},
     process::{ConfigFile, ProcessSpec, Program},
-    topology::{GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, Service, Topology},
+    topology::{ExternalHost, GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, Service, Topology},
 };
 use meshtoll_policy::{compile_gateway, compile_sidecar};
 use meshtoll_subjects::{MeshSource, ProxyContext, Subject, by_name};
@@ -37,8 +37,11 @@ pub(crate) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 44, 1, 3);
 pub(crate) const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 44, 1, 200);
 pub(crate) const ONE: Ipv4Addr = Ipv4Addr::new(10, 88, 1, 11);
 pub(crate) const TWO: Ipv4Addr = Ipv4Addr::new(10, 88, 1, 12);
+const THREE: Ipv4Addr = Ipv4Addr::new(10, 88, 1, 13);
 /// The services' port.
 pub(crate) const PORT: u16 = 9080;
+/// Where their applications listen besides, which no resource says.
+pub(crate) const UNKNOWN_PORT: u16 = 9081;
 /// Where the external servers speak TLS.
 const TLS_PORTS: [u16; 2] = [443, 8444];
 /// Where they speak TLS and demand a certificate of the partner's.
@@ -46,6 +49,26 @@ const MUTUAL_PORT: u16 = 8446;
 /// Where they speak TLS with a certificate that nobody trusts.
 const UNTRUSTED_PORT: u16 = 8447;
 const SECONDS_OF_A_CERTIFICATE: u64 = 3600;
+
+/// What the certificates of TLS servers are for. No wildcard of a top-level domain: clients do not take these.
+const NAMES: &[&str] = &[
+    "a.example",
+    "dns.example",
+    "exact.example",
+    "mtls.example",
+    "mutual.example",
+    "nothing.example",
+    "other.example",
+    "pass.example",
+    "real.example",
+    "simple.example",
+    "untrusted.example",
+    "deep.wild.example",
+    "*.wild.example",
+    "*.deep.wild.example",
+    "*.dyn.example",
+    "missing.test",
+];
 
 pub(crate) struct World {
     pub(crate) subject: String,
@@ -116,17 +139,17 @@ impl World {
         }
         self.names.set("*.example", &[ONE]);
         self.names.set("two.dyn.example", &[TWO]);
+        self.names.set("three.dyn.example", &[THREE]);
         self.names.set("loopback.dyn.example", &[Ipv4Addr::LOCALHOST]);
         self.names.set("private.dyn.example", &[STRANGER]);
 
-        let names = ["*.example", "*.wild.example", "*.deep.wild.example", "*.dyn.example", "*.test"];
-        let certificate = self.authorities.external.issue_server(&names)?;
-        let untrusted = ExternalCa::new("nobody")?.issue_server(&names)?;
+        let certificate = self.authorities.external.issue_server(NAMES)?;
+        let untrusted = ExternalCa::new("nobody")?.issue_server(NAMES)?;
         let tls = Speech::Tls(tls::server(&certificate, None));
         let mutual = Speech::Tls(tls::server(&certificate, Some(&self.authorities.partner.trust_bundle_pem())));
         let untrusted = Speech::Tls(tls::server(&untrusted, None));
-        for (name, last) in [("one", 11), ("two", 12), ("three", 13)] {
-            self.add_pod(name, Network::World, Ipv4Addr::new(10, 88, 1, last), false)?;
+        for (name, address) in [("one", ONE), ("two", TWO), ("three", THREE)] {
+            self.add_pod(name, Network::World, address, false)?;
             for port in TLS_PORTS {
                 self.serve(name, port, name, tls.clone())?;
             }
@@ -148,21 +171,25 @@ impl World {
     }
 
     fn proxies_of(&mut self, mesh: &Mesh) -> Result<(), Problem> {
-        let sources = [SourceFile { path: "resources.yaml".into(), text: mesh.yaml.to_owned() }];
+        let sources = [SourceFile { path: "resources.yaml".into(), text: mesh.yaml.join("---") }];
         let checked = istio::parse(&sources).and_then(|it| it.check(&MeshFacts::of(&self.topology)));
         let resources = checked.map_err(|problems| problems.to_string())?;
         let services = self.topology.services.clone();
         for (service, (_, kind)) in services.iter().zip(mesh.services) {
             let name = service.name.as_str();
-            self.add_pod(name, Network::Mesh, service.pod_ip, *kind == Kind::Sidecar)?;
+            let has_sidecar = !matches!(kind, Kind::Impostor | Kind::Bare);
+            self.add_pod(name, Network::Mesh, service.pod_ip, has_sidecar)?;
             let speech = match kind {
                 Kind::Sidecar | Kind::Bare => Speech::Lines,
+                Kind::SpeaksFirst => Speech::First,
+                Kind::SpeaksTls => Speech::Tls(tls::server(&self.authorities.external.issue_server(NAMES)?, None)),
                 Kind::Impostor => {
                     Speech::Tls(tls::workload_server(&self.authorities.workload(&identity("app", "mallory"))?))
                 }
             };
             self.serve(name, PORT, name, speech)?;
-            if *kind == Kind::Sidecar {
+            self.serve(name, UNKNOWN_PORT, name, Speech::Lines)?;
+            if has_sidecar {
                 let spec = self.sidecar(service, &resources, &sources)?;
                 self.start(name, spec, mesh)?;
             }
@@ -227,12 +254,11 @@ impl World {
     fn start(&mut self, name: &str, mut spec: ProcessSpec, mesh: &Mesh) -> Result<(), Problem> {
         match spec.program {
             Program::Meshtoll => {
-                // The world of these tests has private addresses.
-                if !spec.args.iter().any(|arg| arg == "--allow-private") {
-                    spec.args.extend(["--allow-private", "10.88.0.0/16"].map(str::to_owned));
-                }
                 if let Some(seconds) = mesh.idle_seconds {
                     spec.args.extend(["--idle-timeout".to_owned(), format!("{seconds}s")]);
+                }
+                if let Some(seconds) = mesh.drain_seconds {
+                    spec.args.extend(["--drain".to_owned(), format!("{seconds}s")]);
                 }
             }
             _ => {
@@ -323,7 +349,9 @@ fn topology(mesh: &Mesh, subject: &str, proxy_marking: ProxyMarking) -> Topology
             identity: identity("istio-system", "istio-egressgateway-service-account"),
             sni_proxy_port: None,
         }),
-        external: Vec::new(),
+        external: [("one.example", ONE), ("two.example", TWO), ("three.example", THREE)]
+            .map(|(host, address)| ExternalHost { host: host.into(), address, port: 443 })
+            .into(),
         dns: DNS,
         proxy_marking,
         proxy: ProxySettings {
