@@ -5,7 +5,7 @@ CARGO ?= cargo
 MESHTOLL = target/release/meshtoll
 RUN_ARGS ?=
 
-.PHONY: run test lint unit integration advisories build tools tools-run bench clean
+.PHONY: run test lint unit fuzz advisories build tools tools-run bench bench-chain clean
 
 run: tools-run build
 	$(MESHTOLL) run egress --profile quick $(RUN_ARGS)
@@ -21,7 +21,7 @@ tools-run:
 tools:
 	tools/setup test
 
-test: tools lint unit
+test: tools lint unit fuzz
 
 lint:
 	$(CARGO) fmt --all --check
@@ -34,6 +34,10 @@ unit:
 	$(CARGO) build --release --locked --workspace --bins --tests
 	$(CARGO) test --release --locked --workspace
 
+# The parsers of what comes from outside, for a minute.
+fuzz:
+	tools/fuzz 60
+
 # Needs the RustSec database, which is fetched from a host that closed networks do not reach.
 advisories: tools
 	.tools/bin/cargo-deny check advisories
@@ -44,5 +48,11 @@ bench: tools build
 	$(CARGO) bench --locked -p meshtoll-load --bench against_wrk
 	tools/bench-query
 
+# What two proxies in a chain cost: Meshtoll's relay, nginx, HAProxy and Envoy.
+bench-chain: build
+	tools/setup bench
+	$(CARGO) build --release --locked -p meshtoll-dataplane --example relay
+	tools/bench-chain
+
 clean:
-	rm -rf target out
+	rm -rf target out fuzz/target fuzz/corpus fuzz/artifacts

@@ -23,12 +23,15 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::{
-    io::{Interest, Ready, unix::AsyncFd},
+    io::{
+        Interest, Ready,
+        unix::{AsyncFd, AsyncFdReadyGuard},
+    },
     sync::Semaphore,
     task::LocalSet,
 };
 
-type Fallible<T> = Result<T, Box<dyn Error>>;
+type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Fallible<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -173,9 +176,11 @@ impl AsRawFd for Borrowed {
 }
 
 async fn relay(mut pump: Pump) {
-    let socket = |side| AsyncFd::new(Borrowed(pump.leg(side).as_fd().as_raw_fd()));
+    // SAFETY: the pump keeps its sockets open and the same until it is dropped, which is after these.
+    let socket = |side| unsafe { AsyncFd::register(Borrowed(pump.leg(side).as_fd().as_raw_fd())) };
     let (Ok(downstream), Ok(upstream)) = (socket(Side::Downstream), socket(Side::Upstream)) else { return };
-    let both = Interest::READABLE | Interest::WRITABLE;
+    // tokio does not take back that a peer will send no more: waited for again, that would be there at once.
+    let mut interests = [Interest::READABLE | Interest::WRITABLE; 2];
     loop {
         match BUFFER.with_borrow_mut(|buffer| pump.drive(buffer)) {
             Ok(State::Waiting) => {}
@@ -186,22 +191,26 @@ async fn relay(mut pump: Pump) {
             Ok(State::Done) | Err(_) => break,
         }
         let (side, ready) = tokio::select! {
-            Ok(mut guard) = downstream.ready(both) => {
-                let ready = guard.ready();
-                guard.clear_ready();
-                (Side::Downstream, ready)
-            }
-            Ok(mut guard) = upstream.ready(both) => {
-                let ready = guard.ready();
-                guard.clear_ready();
-                (Side::Upstream, ready)
-            }
+            Ok(mut guard) = downstream.ready(interests[0]) => (Side::Downstream, taken_from(&mut guard)),
+            Ok(mut guard) = upstream.ready(interests[1]) => (Side::Upstream, taken_from(&mut guard)),
             else => break,
         };
+        if ready.is_read_closed() {
+            interests[usize::from(side == Side::Upstream)] = Interest::WRITABLE;
+        }
         pump.note(side, events(ready));
+        if ready.is_write_closed() {
+            break;
+        }
     }
     drop((downstream, upstream));
     drop(pump.finish(ResponseFlag::None, None));
+}
+
+fn taken_from(guard: &mut AsyncFdReadyGuard<'_, Borrowed>) -> Ready {
+    let ready = guard.ready();
+    guard.clear_ready();
+    ready
 }
 
 fn events(ready: Ready) -> EpollFlags {

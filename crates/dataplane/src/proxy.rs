@@ -15,6 +15,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use meshtoll_identity::{CredentialsWatch, TlsVersions, WatchError};
 use meshtoll_model::{
+    host::HostPattern,
     ids::{SpiffeId, WorkloadName},
     topology::{INBOUND_PORT, OUTBOUND_PORT},
 };
@@ -114,13 +115,14 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Prox
     let telemetry = Arc::new(Telemetry::new(&mut registry, config.access_log.as_deref())?);
     let watched = telemetry.clone();
     let credentials = CredentialsWatch::open(&config.certificates, config.tls, move |reload| {
-        watched.credentials_changed(&reload);
+        watched.metrics.credentials_reloaded(&reload);
     })?;
     let credentials = Arc::new(credentials);
     telemetry.metrics.certificate_ends(credentials.current().not_after());
     let routes = Routes::load(&config)?;
     routes.belong_to(credentials.current().identity())?;
 
+    telemetry.metrics.set_known_hosts(&routes.names());
     let proxy = Proxy::new(&config, credentials, telemetry)?;
     let readiness = Readiness::default();
     let starting = readiness.pending("starting");
@@ -163,6 +165,24 @@ impl Routes {
             },
             Kind::Gateway => Self::Gateway(Arc::new(ArcSwap::from_pointee(config.source.gateway()?))),
         })
+    }
+
+    /// Names that metrics may tell apart, since resources and not peers chose them.
+    fn names(&self) -> Vec<HostPattern> {
+        let names: Vec<String> = match self {
+            Self::Sidecar { routes, .. } => {
+                let routes = routes.load();
+                let sni = routes.sni.iter().flat_map(|route| &route.names);
+                sni.chain(routes.http.iter().flat_map(|route| &route.hosts)).cloned().collect()
+            }
+            Self::Gateway(routes) => {
+                let routes = routes.load();
+                let routes = routes.servers.iter().flat_map(|server| &server.routes);
+                routes.flat_map(|route| &route.names).cloned().collect()
+            }
+        };
+        // Addresses among the hosts of HTTP routes are no names.
+        names.iter().filter_map(|name| name.parse().ok()).collect()
     }
 
     /// Takes the configuration as it is now; one that is wrong changes nothing.
@@ -340,6 +360,7 @@ impl Proxy {
                 Routes::Gateway(routes) => proxy.gateway_listeners(routes, &stop),
             });
             proxy.means.dialer.originations.forget();
+            proxy.telemetry.metrics.set_known_hosts(&routes.names());
             proxy.telemetry.configuration_changed(reloaded.is_ok());
             match reloaded {
                 Ok(()) => tracing::info!("configuration loaded"),

@@ -155,8 +155,8 @@ fn subject_compared(results: &Results, subject: &SubjectName, first: &SubjectNam
     let throughput = each(|ratios| ratios.throughput, with_unit, " (not clear)");
     (!cpu.is_empty() || !throughput.is_empty()).then(|| {
         format!(
-            "At {level}, the mesh hops of {subject} take, of the CPU time a transaction of those of {first}, {cpu}; \
-             throughput against {first} changes by {throughput}. HTTP between services: {http}.",
+            "At {level}, the mesh hops of {subject} take this many times the CPU a transaction that those of {first} take: \
+             {cpu}. Throughput against {first} changes by {throughput}. HTTP between services: {http}.",
             subject = words::subject(subject),
             first = words::subject(first),
             http = words::http(results),

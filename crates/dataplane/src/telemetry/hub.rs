@@ -1,7 +1,6 @@
 //! Where everything that is told of connections comes together: counted, and logged where a log is asked for.
 
 use super::{AccessLog, ConnectionRecord, Metrics, ReloadKind, ReloadResult, ResponseFlag};
-use meshtoll_identity::Reload;
 use prometheus_client::registry::Registry;
 use std::{
     fs, io,
@@ -47,18 +46,6 @@ impl Telemetry {
         if let Some(log) = &self.access_log {
             log.log(record);
         }
-    }
-
-    /// The credentials' files changed.
-    pub(crate) fn credentials_changed(&self, reload: &Reload<'_>) {
-        let result = match reload {
-            Reload::Loaded(credentials) => {
-                self.metrics.certificate_ends(credentials.not_after());
-                ReloadResult::Loaded
-            }
-            Reload::Refused(_) => ReloadResult::Refused,
-        };
-        self.metrics.reloaded(ReloadKind::Credentials, result);
     }
 
     /// The configuration's files changed.

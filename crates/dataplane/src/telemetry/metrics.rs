@@ -149,6 +149,18 @@ impl Metrics {
         self.reloads.get_or_create(&Reload { kind, result }).inc();
     }
 
+    /// Changed credentials were read, as [`meshtoll_identity::CredentialsWatch`] tells it.
+    pub fn credentials_reloaded(&self, reload: &meshtoll_identity::Reload<'_>) {
+        let result = match reload {
+            meshtoll_identity::Reload::Loaded(credentials) => {
+                self.certificate_ends(credentials.not_after());
+                ReloadResult::Loaded
+            }
+            meshtoll_identity::Reload::Refused(_) => ReloadResult::Refused,
+        };
+        self.reloaded(ReloadKind::Credentials, result);
+    }
+
     /// Nothing is accepted for a while, since there are no descriptors or too many connections.
     pub fn accept_paused(&self) {
         self.accept_pauses.inc();

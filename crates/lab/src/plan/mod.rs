@@ -261,7 +261,13 @@ impl Plan {
         let proxies = &self.experiment.proxies;
         let access_log = if proxies.access_log { "on, one line a connection and request" } else { "off" };
         [
-            ("worker threads of each proxy", proxies.worker_threads.to_string()),
+            (
+                "worker threads of each proxy",
+                format!(
+                    "{}; besides, Envoy has a main thread, and Meshtoll as many threads that set connections up",
+                    proxies.worker_threads
+                ),
+            ),
             ("access log", access_log.to_owned()),
             ("statistics", "on: per listener, upstream and route, read before and after each slice".to_owned()),
             ("database traffic", "relayed as TCP; the application's own TLS is never opened".to_owned()),

@@ -4,9 +4,7 @@
 use meshtoll_model::{
     experiment::{Case, Experiment, OutboundTrafficPolicy, PathHop},
     ids::{SpiffeId, SubjectName},
-    topology::{
-        ExternalHost, GatewayWorkload, HttpHandling, ProxyMarking, ProxySettings, SNI_PROXY_PORT, Service, Topology,
-    },
+    topology::{ExternalHost, GatewayWorkload, ProxyMarking, ProxySettings, SNI_PROXY_PORT, Service, Topology},
 };
 use std::net::Ipv4Addr;
 
@@ -97,7 +95,7 @@ pub(super) fn place(
         proxy_marking,
         proxy: ProxySettings {
             worker_threads: experiment.proxies.worker_threads,
-            http: HttpHandling::Full,
+            http: experiment.proxies.http,
             access_log: experiment.proxies.access_log,
             registry_only: mesh.outbound_traffic_policy == OutboundTrafficPolicy::RegistryOnly,
         },
