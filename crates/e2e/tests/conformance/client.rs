@@ -170,15 +170,16 @@ pub(crate) fn ended(error: &io::Error) -> Seen {
         BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidData, NotConnected, TimedOut,
         UnexpectedEof, WouldBlock,
     };
-    let alert = error.get_ref().and_then(|it| it.downcast_ref()).is_some_and(|it| {
-        matches!(it, rustls::Error::AlertReceived(_))
-    });
+    let tls = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
     match error.kind() {
         WouldBlock | TimedOut => Ok("silence".into()),
         BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | NotConnected | UnexpectedEof => {
             Ok("refused".into())
         }
-        InvalidData if alert => Ok("refused".into()),
+        InvalidData if matches!(tls, Some(rustls::Error::AlertReceived(_))) => Ok("refused".into()),
+        InvalidData if matches!(tls, Some(rustls::Error::InvalidMessage(_))) => {
+            Ok("reaches something that speaks no TLS".into())
+        }
         _ => Err(format!("the client failed: {error}").into()),
     }
 }

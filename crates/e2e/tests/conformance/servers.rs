@@ -75,6 +75,7 @@ pub(crate) fn serve(listener: TcpListener, name: &str, speech: Speech, log: &Log
 
 fn converse(socket: TcpStream, name: &str, speech: Speech, log: &Log) -> io::Result<()> {
     let from = socket.peer_addr()?.ip();
+    socket.set_nodelay(true)?;
     let greeting = |wire: &dyn Wire| {
         format!("hello {name} sni={} from={from}\n", wire.server_name().unwrap_or_default()).into_bytes()
     };

@@ -44,6 +44,8 @@ pub(crate) enum Envoy {
 pub(crate) struct Group {
     /// Its name.
     pub(crate) name: &'static str,
+    /// What its rows are about.
+    pub(crate) about: &'static str,
     /// What is in the mesh.
     pub(crate) mesh: Mesh,
     /// Its rows, done in this order.

@@ -65,6 +65,7 @@ const NAMES: &[&str] = &[
     "untrusted.example",
     "deep.wild.example",
     "*.wild.example",
+    "*.orig.example",
     "*.deep.wild.example",
     "*.dyn.example",
     "missing.test",
@@ -159,6 +160,9 @@ impl World {
             self.serve(name, 9000, name, Speech::First)?;
             self.serve(name, 9001, name, Speech::Lines)?;
         }
+        // A port that the other address of the name refuses.
+        self.serve("one", 9002, "one", Speech::Lines)?;
+        self.names.set("pair.example", &[THREE, ONE]);
         self.add_pod("stranger", Network::Mesh, STRANGER, false)?;
         self.serve("stranger", TLS_PORTS[1], "stranger", tls.clone())?;
         if self.topology.gateway.is_some() {

@@ -28,6 +28,7 @@ spec: {hosts: [web.example], ports: [{number: 80, name: http, protocol: HTTP}], 
 
 pub(crate) const GROUP: Group = Group {
     name: "allow-any",
+    about: "The same, when any host may be reached (`ALLOW_ANY`).",
     mesh: Mesh { yaml: &[YAML], services: &[("client", Kind::Sidecar)], registry_only: false, ..Mesh::DEFAULT },
     rows: &[
         Row::new(

@@ -112,6 +112,7 @@ const REBINDING: &str = "Envoy connects to whatever DNS says, so that whoever ru
 
 pub(crate) const GROUP: Group = Group {
     name: "gateway",
+    about: "What an egress gateway takes from sidecars and others, and where it leads.",
     mesh: Mesh { yaml: &[YAML], services: &[("client", Kind::Sidecar)], gateway: true, ..Mesh::DEFAULT },
     rows: &[
         Row::new(
@@ -249,7 +250,7 @@ pub(crate) const GROUP: Group = Group {
                 Err(error) => crate::client::ended(&error),
             }
         })
-        .differs("TODO", OUTER_ONLY),
+        .differs("reaches the host's own TLS", OUTER_ONLY),
         Row::new(
             "gateway_wildcard_fake_outer",
             "an outer name of the wildcard, and inside another one of it",

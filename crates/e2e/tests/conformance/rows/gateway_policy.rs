@@ -60,6 +60,7 @@ const ANYWHERE: &str = "10.88.1.13:8444";
 
 pub(crate) const GROUP: Group = Group {
     name: "gateway-policy",
+    about: "Whom an egress gateway lets go where (`AuthorizationPolicy`, `connection.sni`).",
     mesh: Mesh {
         yaml: &[YAML],
         services: &[("client", Kind::Sidecar), ("chief", Kind::Sidecar), ("outsider", Kind::Sidecar)],

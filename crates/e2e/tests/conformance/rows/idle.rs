@@ -57,6 +57,7 @@ fn busy(world: &World, to: &str) -> Seen {
 
 pub(crate) const GROUP: Group = Group {
     name: "idle",
+    about: "Connections on which nothing is said, where the limit is two seconds. Resources have no word for it; both are told by their configuration.",
     mesh: Mesh {
         yaml: &[YAML],
         services: &[("client", Kind::Sidecar), ("server", Kind::Sidecar)],

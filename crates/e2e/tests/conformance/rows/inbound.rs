@@ -87,8 +87,12 @@ fn unfinished(world: &World, to: &str) -> Seen {
     hello::says(world, "stranger", to, &hello[..hello.len() / 2])
 }
 
+const DISABLED_IS_PLAIN: &str = "Istio's filter chains of a port in mode DISABLE match plain text alone, so that an application that speaks TLS \
+     itself cannot be reached. Meshtoll passes on what comes, as the mode's description says: the connection is not tunneled.";
+
 pub(crate) const GROUP: Group = Group {
     name: "inbound",
+    about: "What a sidecar takes from peers (`PeerAuthentication`). The peers are in a pod without a sidecar, so that they can do as they like.",
     mesh: Mesh {
         yaml: &[YAML],
         services: &[
@@ -107,9 +111,9 @@ pub(crate) const GROUP: Group = Group {
         }),
         Row::new("strict_plain", "STRICT: plain text", "refused", |world| meet(world.connect("stranger", STRICT))),
         Row::new("strict_other_tls", "STRICT: an application's TLS", "refused", |world| {
-            meet(world.tls("stranger", STRICT, "a.example"))
-        })
-        .differs("TODO", "TODO"),
+            let config = tls::mesh_client(None, None);
+            meet(world.connect("stranger", STRICT).and_then(|socket| over(socket, "a.example", config)))
+        }),
         Row::new("strict_no_certificate", "STRICT: mesh TLS without a certificate", "refused", |world| {
             with_certificate(world, STRICT, None)
         }),
@@ -154,8 +158,7 @@ pub(crate) const GROUP: Group = Group {
             "PERMISSIVE: the application's own TLS",
             "reaches permissive-tls as a.example",
             |world| meet(world.tls("stranger", PERMISSIVE_TLS, "a.example")),
-        )
-        .differs("TODO", "TODO"),
+        ),
         Row::new(
             "permissive_other_authority",
             "PERMISSIVE: mesh TLS with a certificate of another authority",
@@ -168,17 +171,17 @@ pub(crate) const GROUP: Group = Group {
         Row::new("disabled_plain", "DISABLE: plain text", "reaches disabled", |world| {
             meet(world.connect("stranger", DISABLED))
         }),
-        Row::new("disabled_mesh", "DISABLE: mutual TLS of the mesh, to an application without TLS", "refused", |world| {
+        Row::new("disabled_mesh", "DISABLE: mutual TLS of the mesh, to an application without TLS", "reaches something that speaks no TLS", |world| {
             as_workload(world, DISABLED, &identity("app", "client"))
         })
-        .differs("TODO", "TODO"),
+        .differs("refused", DISABLED_IS_PLAIN),
         Row::new(
             "disabled_other_tls",
             "DISABLE: the application's own TLS",
             "reaches disabled-tls as a.example",
             |world| meet(world.tls("stranger", DISABLED_TLS, "a.example")),
         )
-        .differs("TODO", "TODO"),
+        .differs("refused", DISABLED_IS_PLAIN),
         Row::new("disabled_between_sidecars", "DISABLE: from sidecar to sidecar, which is plain then", "reaches disabled", |world| {
             meet(world.connect("client", "10.96.1.14:9080"))
         }),

@@ -164,6 +164,7 @@ const NO_CONTROL_PLANE: &str = "Envoy takes changes from Istio's control plane, 
 
 pub(crate) const GROUP: Group = Group {
     name: "life",
+    about: "A proxy's life: administration, new resources and certificates, and its end.",
     mesh: Mesh {
         yaml: &[YAML],
         services: &[("client", Kind::Sidecar), ("server", Kind::Sidecar), ("other", Kind::Sidecar)],
@@ -216,6 +217,17 @@ pub(crate) const GROUP: Group = Group {
         )
         .not_on_envoy("Envoy takes certificates from Istio's agent, by SDS; here they are files that it reads at its start."),
         Row::new(
+            "peer_proxy_killed",
+            "the server's proxy is killed while a connection is open",
+            "the client sees a reset",
+            |world| killed(world),
+        )
+        .differs(
+            "the client sees an end",
+            "Envoy takes the end of the TCP connection for the end of what is said in it. Meshtoll passes on as an end what TLS \
+             says is one.",
+        ),
+        Row::new(
             "drain",
             "SIGTERM while a connection is open",
             "not ready, connections go on, new ones are refused, and it ends with the last, exit status: 0",
@@ -231,6 +243,10 @@ pub(crate) const GROUP: Group = Group {
             "the connection is broken off, exit status: 0",
             drain_deadline,
         )
-        .differs("TODO", "TODO"),
+        .differs(
+            "the connection sees an end, exit status: 0",
+            "Envoy closes what is open as if it had ended. Meshtoll waits until the deadline, and then breaks off, so that nobody \
+             takes what he got for the whole.",
+        ),
     ],
 };

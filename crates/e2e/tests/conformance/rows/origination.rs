@@ -89,6 +89,7 @@ spec: {host: not-tls.example, trafficPolicy: {tls: {mode: SIMPLE, caCertificates
 
 pub(crate) const GROUP: Group = Group {
     name: "origination",
+    about: "TLS that a sidecar speaks for its application, to hosts outside of the mesh (`DestinationRule`).",
     mesh: Mesh { yaml: &[YAML], services: &[("client", Kind::Sidecar)], ..Mesh::DEFAULT },
     rows: &[
         Row::new(

@@ -3,8 +3,8 @@
 use super::hello::{self, Manner};
 use crate::{
     client::{meet, until},
-    table::{Group, Kind, Mesh, Row},
-    world::{ONE, TWO},
+    table::{Group, Kind, Mesh, Row, Seen},
+    world::{ONE, TWO, World},
 };
 
 const YAML: &str = "
@@ -73,6 +73,21 @@ kind: ServiceEntry
 metadata: {name: dead, namespace: app}
 spec: {hosts: [dead.example], addresses: [10.99.0.4], ports: [{number: 9001, name: tcp, protocol: TCP}], resolution: STATIC, endpoints: [{address: 10.88.1.12, ports: {tcp: 9}}]}
 ---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: unreachable, namespace: app}
+spec: {hosts: [unreachable.example], addresses: [10.99.0.5], ports: [{number: 9001, name: tcp, protocol: TCP}], resolution: STATIC, endpoints: [{address: 10.88.1.99}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: pair, namespace: app}
+spec: {hosts: [pair.example], addresses: [10.99.0.6], ports: [{number: 9002, name: tcp, protocol: TCP}], resolution: DNS}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: original, namespace: app}
+spec: {hosts: ['*.orig.example'], ports: [{number: 443, name: tls, protocol: TLS}], resolution: NONE}
+---
 apiVersion: security.istio.io/v1
 kind: PeerAuthentication
 metadata: {name: strict, namespace: app}
@@ -92,8 +107,23 @@ spec: {host: off.app.svc.cluster.local, trafficPolicy: {tls: {mode: DISABLE}}}
 const NO_LIMIT: &str = "Istio sets no time limit for what Envoy's listener filters wait for, so that a client that stops half way holds \
      its connection for ever. Meshtoll gives it five seconds.";
 
+const ONE_TRY: &str = "Envoy's TCP proxy tries one endpoint and gives up, as Istio configures it. Meshtoll tries the next: nothing has \
+     been sent yet, so that it costs nothing but time.";
+
+/// Whom connections reach that may meet an address that refuses.
+fn twenty(world: &World, to: &str) -> Seen {
+    let seen = (0..20).map(|_| meet(world.connect("client", to)));
+    let seen: Vec<String> = seen.collect::<Result<_, _>>()?;
+    Ok(match seen.iter().filter(|seen| *seen == "reaches one").count() {
+        20 => "all reach one".into(),
+        0 => "none reaches one".into(),
+        _ => "some reach one, others are refused".into(),
+    })
+}
+
 pub(crate) const GROUP: Group = Group {
     name: "outbound",
+    about: "Where a sidecar sends what its application opens, when only registered hosts may be reached (`REGISTRY_ONLY`).",
     mesh: Mesh {
         yaml: &[YAML],
         services: &[
@@ -233,28 +263,38 @@ pub(crate) const GROUP: Group = Group {
             "several_endpoints",
             "20 connections to a host of whose two addresses one refuses",
             "all reach one",
-            |world| {
-                let seen = (0..20).map(|_| meet(world.connect("client", "10.99.0.3:9001")));
-                let seen: Vec<String> = seen.collect::<Result<_, _>>()?;
-                Ok(match seen.iter().filter(|seen| *seen == "reaches one").count() {
-                    20 => "all reach one".into(),
-                    0 => "none reaches one".into(),
-                    _ => "some reach one, others are refused".into(),
-                })
-            },
+            |world| twenty(world, "10.99.0.3:9001"),
         )
         .differs(
             "some reach one, others are refused",
-            "Envoy's TCP proxy tries one endpoint and gives up, as Istio configures it. Meshtoll tries the next: nothing has \
-             been sent yet, so that it costs nothing but time.",
+            ONE_TRY,
         ),
+        Row::new(
+            "dns_several_addresses",
+            "20 connections to a host by DNS, of whose two addresses one refuses",
+            "all reach one",
+            |world| twenty(world, "10.99.0.6:9002"),
+        )
+        .differs("some reach one, others are refused", ONE_TRY),
+        Row::new("upstream_unreachable", "TCP to a host whose only address nobody has", "refused", |world| {
+            meet(world.connect("client", "10.99.0.5:9001"))
+        }),
+        Row::new(
+            "sni_original_destination",
+            "TLS with a server name of a wildcard with resolution NONE",
+            "reaches two as a.orig.example",
+            |world| meet(world.tls("client", "10.88.1.12:443", "a.orig.example")),
+        ),
+        Row::new("service_self", "a connection to the client's own service", "reaches client", |world| {
+            meet(world.connect("client", "10.96.1.10:9080"))
+        }),
         Row::new(
             "dns_followed",
             "TLS to a host by DNS, whose address changes while the proxy runs",
             "reaches one, then two",
             |world| {
                 world.names.set("dns.example", &[ONE]);
-                let reach = |world: &crate::world::World| meet(world.tls("client", "10.88.1.13:443", "dns.example"));
+                let reach = |world: &World| meet(world.tls("client", "10.88.1.13:443", "dns.example"));
                 until("DNS is followed to one", || {
                     reach(world).ok().filter(|seen| seen == "reaches one as dns.example")
                 })?;
@@ -272,8 +312,8 @@ pub(crate) const GROUP: Group = Group {
             meet(world.connect("client", "10.96.1.11:9080"))
         }),
         Row::new(
-            "service_strict_direct",
-            "a connection to the address of a service's pod, past the virtual one, in REGISTRY_ONLY",
+            "service_pod_address",
+            "a connection to the address of a service's pod, past the virtual one",
             "refused",
             |world| meet(world.connect("client", "10.44.1.11:9080")),
         ),

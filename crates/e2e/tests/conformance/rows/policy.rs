@@ -104,6 +104,7 @@ fn named(world: &World, sni: &str) -> Seen {
 
 pub(crate) const GROUP: Group = Group {
     name: "policy",
+    about: "Whom a sidecar lets in (`AuthorizationPolicy`).",
     mesh: Mesh {
         yaml: &[YAML],
         services: &[
@@ -174,7 +175,27 @@ pub(crate) const GROUP: Group = Group {
                 greeted.map_or_else(|error| ended(&error), |greeting| reached(&greeting))
             },
         )
-        .differs("TODO", "TODO"),
+        .differs(
+            "silence",
+            "Istio sets no time limit for what Envoy's listener filters wait for. Meshtoll gives a peer five seconds.",
+        ),
+        Row::new(
+            "denied_and_silent_mesh",
+            "the same, in mutual TLS",
+            "refused",
+            |world| {
+                let certificate = world.authorities.workload(&identity("app", "client"))?;
+                let config = tls::mesh_client(Some(&certificate), Some("istio"));
+                let wire = world.connect("stranger", NOBODY_FIRST).and_then(|socket| over(socket, "x.example", config));
+                let greeted = wire.and_then(|mut wire| line(&mut wire));
+                greeted.map_or_else(|error| ended(&error), |greeting| reached(&greeting))
+            },
+        )
+        .differs(
+            "reaches nobody-first",
+            "Envoy decides when the first byte arrives of a peer, and until then passes on what the application says: one that \
+             speaks first says it to everyone. Meshtoll decides before it connects.",
+        ),
         Row::new(
             "denied_unseen",
             "ALLOW without rules: whether the application gets a connection of a peer that is denied",
@@ -188,6 +209,9 @@ pub(crate) const GROUP: Group = Group {
                 })
             },
         )
-        .differs("TODO", "TODO"),
+        .differs(
+            "refused, and the application sees a connection",
+            "Envoy connects to the application before it decides. Meshtoll decides first: the permit is what it connects with.",
+        ),
     ],
 };

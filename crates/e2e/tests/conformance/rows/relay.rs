@@ -228,6 +228,7 @@ const TRUNCATED: &str = "Envoy takes the end of the TCP connection for the end o
 
 pub(crate) const GROUP: Group = Group {
     name: "relay",
+    about: "What becomes of a connection's bytes and ends, on three ways: plain, in mutual TLS between sidecars, and through the gateway.",
     mesh: Mesh {
         yaml: &[YAML, super::gateway::YAML],
         services: &[("client", Kind::Sidecar), ("server", Kind::Sidecar)],
