@@ -70,7 +70,11 @@ fn document() -> String {
     );
     for group in GROUPS {
         // A text takes everything that is written to it.
-        let _ = write!(text, "\n## {}\n\n{}\n\n| row | what is done | Meshtoll | Envoy |\n|---|---|---|---|\n", group.name, group.about);
+        let _ = write!(
+            text,
+            "\n## {}\n\n{}\n\n| row | what is done | Meshtoll | Envoy |\n|---|---|---|---|\n",
+            group.name, group.about
+        );
         for row in group.rows {
             let envoy = match row.envoy {
                 Envoy::Same => "the same".to_owned(),

@@ -4,7 +4,12 @@
 //! conformance document`. Each group of rows runs in a process of its own that enters a sandbox, so this program has two uses:
 //! the test runner, and a group on a subject (`--group GROUP SUBJECT`).
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "this is a test program of its own")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a test program of its own"
+)]
 
 mod client;
 mod dns;

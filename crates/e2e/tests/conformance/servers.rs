@@ -126,12 +126,15 @@ fn obey(mut wire: Box<dyn Wire>, told: &str, name: &str, log: &Log) -> io::Resul
         }
         "watch" => {
             let ended = wire.read_to_end(&mut Vec::new());
-            log.note(name, match ended {
-                Ok(_) => "end",
-                // The end of a connection, while TLS inside of it has not ended.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => "cut",
-                Err(_) => "reset",
-            });
+            log.note(
+                name,
+                match ended {
+                    Ok(_) => "end",
+                    // The end of a connection, while TLS inside of it has not ended.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => "cut",
+                    Err(_) => "reset",
+                },
+            );
         }
         other => log.note(name, &format!("was told {other}")),
     }

@@ -138,4 +138,3 @@ pub(crate) const GROUPS: &[Group] = &[
 pub(crate) fn rows() -> impl Iterator<Item = (&'static Group, &'static Row)> {
     GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row)))
 }
-

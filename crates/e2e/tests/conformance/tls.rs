@@ -32,8 +32,7 @@ fn roots(pem: &str) -> Arc<RootCertStore> {
 
 /// A server; `clients` are the authorities of clients, which have to present something then.
 pub(crate) fn server(certificate: &ServerCertificate, clients: Option<&str>) -> Arc<ServerConfig> {
-    let builder =
-        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
     let builder = match clients {
         None => builder.with_no_client_auth(),
         Some(clients) => builder.with_client_cert_verifier(
@@ -46,11 +45,9 @@ pub(crate) fn server(certificate: &ServerCertificate, clients: Option<&str>) -> 
 
 /// A server with a workload's certificate, that asks nothing of its clients.
 pub(crate) fn workload_server(certificate: &WorkloadCertificate) -> Arc<ServerConfig> {
-    let builder =
-        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
-    let config = builder
-        .with_no_client_auth()
-        .with_single_cert(certificates(&certificate.chain_pem), key(&certificate.key_pem));
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let config =
+        builder.with_no_client_auth().with_single_cert(certificates(&certificate.chain_pem), key(&certificate.key_pem));
     let mut config = config.unwrap();
     config.alpn_protocols = vec![b"istio".to_vec()];
     Arc::new(config)
@@ -58,8 +55,7 @@ pub(crate) fn workload_server(certificate: &WorkloadCertificate) -> Arc<ServerCo
 
 /// A client of servers outside of the mesh.
 pub(crate) fn client(trust_bundle: &str) -> Arc<ClientConfig> {
-    let builder =
-        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
     Arc::new(builder.with_root_certificates(roots(trust_bundle)).with_no_client_auth())
 }
 
@@ -81,9 +77,9 @@ pub(crate) fn mesh_client_of(
         .with_custom_certificate_verifier(Arc::new(Anybody { provider: provider() }));
     let mut config = match certificate {
         None => builder.with_no_client_auth(),
-        Some(certificate) => builder
-            .with_client_auth_cert(certificates(&certificate.chain_pem), key(&certificate.key_pem))
-            .unwrap(),
+        Some(certificate) => {
+            builder.with_client_auth_cert(certificates(&certificate.chain_pem), key(&certificate.key_pem)).unwrap()
+        }
     };
     config.alpn_protocols = alpn.into_iter().map(|alpn| alpn.as_bytes().to_vec()).collect();
     Arc::new(config)

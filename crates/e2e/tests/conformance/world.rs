@@ -223,8 +223,7 @@ impl World {
         let mut spec = self.subject()?.sidecar(&routes, &context)?;
         let partner = identity("app", "client");
         let partner = SpiffeId { trust_domain: "partner.example".into(), ..partner };
-        let partner =
-            self.authorities.partner.issue(&partner, Duration::from_secs(SECONDS_OF_A_CERTIFICATE))?;
+        let partner = self.authorities.partner.issue(&partner, Duration::from_secs(SECONDS_OF_A_CERTIFICATE))?;
         spec.files.extend([
             ConfigFile::public("external-ca.pem", self.authorities.external.trust_bundle_pem()),
             ConfigFile::public("partner-chain.pem", partner.chain_pem),

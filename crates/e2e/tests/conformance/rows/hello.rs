@@ -77,9 +77,8 @@ impl Wire for Chopped {
 
 /// Whom TLS reaches whose ClientHello is sent so.
 pub(crate) fn chopped(world: &World, from: &str, to: &str, name: &str, manner: Manner) -> Seen {
-    let wire = world.connect(from, to).and_then(|socket| {
-        world.tls_over(Chopped { socket, manner: Some(manner) }, name)
-    });
+    let wire =
+        world.connect(from, to).and_then(|socket| world.tls_over(Chopped { socket, manner: Some(manner) }, name));
     meet(wire)
 }
 

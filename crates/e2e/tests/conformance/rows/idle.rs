@@ -71,9 +71,12 @@ pub(crate) const GROUP: Group = Group {
         Row::new("idle_mtls", "nothing is said for longer than the limit, in mTLS", "closed", |world| {
             idle(world, "10.96.1.11:9080")
         }),
-        Row::new("busy_plain", "something is said every half second, for longer than the limit", "left open", |world| {
-            busy(world, "10.99.0.1:9001")
-        }),
+        Row::new(
+            "busy_plain",
+            "something is said every half second, for longer than the limit",
+            "left open",
+            |world| busy(world, "10.99.0.1:9001"),
+        ),
         Row::new("busy_mtls", "the same, in mTLS", "left open", |world| busy(world, "10.96.1.11:9080")),
     ],
 };

@@ -60,14 +60,19 @@ fn reload(world: &World) -> Seen {
         return Ok("it knows the new host before it is told".into());
     }
     write_resources(world, &format!("{YAML}{MORE}"))?;
-    until("the new host is known", || meet(world.connect("client", MORE_TCP)).ok().filter(|seen| seen == "reaches two"))?;
+    until("the new host is known", || {
+        meet(world.connect("client", MORE_TCP)).ok().filter(|seen| seen == "reaches two")
+    })?;
     echoes(&mut before)?;
     Ok("the new host is reached, and connections go on".into())
 }
 
 fn broken(world: &World) -> Seen {
     let before = refusals(world)?;
-    write_resources(world, "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: tcp}\nspec: {hosts: 7}\n")?;
+    write_resources(
+        world,
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: tcp}\nspec: {hosts: 7}\n",
+    )?;
     until("the refusal is counted", || refusals(world).ok().filter(|count| *count > before))?;
     let seen = meet(world.connect("client", TCP))?;
     write_resources(world, YAML)?;
@@ -138,7 +143,12 @@ fn drain(world: &mut World) -> Seen {
     })?;
     if !drains {
         let on = echoes(&mut before).is_ok();
-        return Ok(if on { "it ends at once, and connections go on" } else { "it ends at once, and connections with it" }.into());
+        return Ok(if on {
+            "it ends at once, and connections go on"
+        } else {
+            "it ends at once, and connections with it"
+        }
+        .into());
     }
     echoes(&mut before)?;
     let new = meet(world.connect("client", TCP))?;

@@ -104,9 +104,12 @@ pub(crate) const GROUP: Group = Group {
             "refused",
             |world| meet(world.connect("client", "10.99.2.2:9001")),
         ),
-        Row::new("originate_wrong_name", "the same, to a server with a certificate for other names", "refused", |world| {
-            meet(world.connect("client", "10.99.2.3:9001"))
-        }),
+        Row::new(
+            "originate_wrong_name",
+            "the same, to a server with a certificate for other names",
+            "refused",
+            |world| meet(world.connect("client", "10.99.2.3:9001")),
+        ),
         Row::new(
             "originate_names",
             "the same, with a server name to send and another to demand",
@@ -119,12 +122,9 @@ pub(crate) const GROUP: Group = Group {
             "reaches three as mutual.example",
             |world| meet(world.connect("client", "10.99.2.5:9001")),
         ),
-        Row::new(
-            "originate_nothing_presented",
-            "SIMPLE to a server that demands a certificate",
-            "refused",
-            |world| meet(world.connect("client", "10.99.2.6:9001")),
-        ),
+        Row::new("originate_nothing_presented", "SIMPLE to a server that demands a certificate", "refused", |world| {
+            meet(world.connect("client", "10.99.2.6:9001"))
+        }),
         Row::new(
             "originate_disabled",
             "a plain connection to a host with a DestinationRule that says DISABLE",

@@ -236,12 +236,18 @@ pub(crate) const GROUP: Group = Group {
         ..Mesh::DEFAULT
     },
     rows: &[
-        Row::new("half_client_plain", "the client finishes first, plain", "everything comes back, then the end", |world| {
-            half_from_client(world, PLAIN)
-        }),
-        Row::new("half_client_mtls", "the client finishes first, in mTLS", "everything comes back, then the end", |world| {
-            half_from_client(world, MTLS)
-        }),
+        Row::new(
+            "half_client_plain",
+            "the client finishes first, plain",
+            "everything comes back, then the end",
+            |world| half_from_client(world, PLAIN),
+        ),
+        Row::new(
+            "half_client_mtls",
+            "the client finishes first, in mTLS",
+            "everything comes back, then the end",
+            |world| half_from_client(world, MTLS),
+        ),
         Row::new(
             "half_client_gateway",
             "the client finishes first, through the gateway",
@@ -293,18 +299,24 @@ pub(crate) const GROUP: Group = Group {
         Row::new("reset_client_mtls", "the client breaks off, in mTLS", "the server sees a reset", |world| {
             reset_by_client(world, MTLS)
         }),
-        Row::new("reset_client_gateway", "the client breaks off, through the gateway", "the server sees a reset", |world| {
-            reset_by_client(world, GATEWAY)
-        }),
+        Row::new(
+            "reset_client_gateway",
+            "the client breaks off, through the gateway",
+            "the server sees a reset",
+            |world| reset_by_client(world, GATEWAY),
+        ),
         Row::new("reset_server_plain", "the server breaks off, plain", "the client sees a reset", |world| {
             reset_by_server(world, PLAIN)
         }),
         Row::new("reset_server_mtls", "the server breaks off, in mTLS", "the client sees a reset", |world| {
             reset_by_server(world, MTLS)
         }),
-        Row::new("reset_server_gateway", "the server breaks off, through the gateway", "the client sees a reset", |world| {
-            reset_by_server(world, GATEWAY)
-        }),
+        Row::new(
+            "reset_server_gateway",
+            "the server breaks off, through the gateway",
+            "the client sees a reset",
+            |world| reset_by_server(world, GATEWAY),
+        ),
         Row::new(
             "truncated",
             "mesh TLS whose connection ends without TLS saying so",
