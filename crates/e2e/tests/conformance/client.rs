@@ -2,7 +2,7 @@
 
 use crate::{
     servers::PATIENCE,
-    table::Seen,
+    table::{Problem, Seen},
     tls,
     wire::{Wire, line},
     world::{GATEWAY, World},
@@ -185,14 +185,19 @@ pub(crate) fn ended(error: &io::Error) -> Seen {
 }
 
 /// Looks until something is seen.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, crate::table::Problem> {
+pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> Result<T, Problem> {
+    within(PATIENCE, look).ok_or_else(|| format!("waited in vain for this: {what}").into())
+}
+
+/// Looks until something is seen, for so long.
+pub(crate) fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let started = Instant::now();
     loop {
         if let Some(found) = look() {
-            return Ok(found);
+            return Some(found);
         }
-        if started.elapsed() > PATIENCE {
-            return Err(format!("waited in vain for this: {what}").into());
+        if started.elapsed() > limit {
+            return None;
         }
         #[expect(clippy::disallowed_methods, reason = "other processes' doings can only be looked at")]
         std::thread::sleep(Duration::from_millis(20));

@@ -24,8 +24,9 @@ This file is made from the table in `crates/e2e/tests/conformance`, and a test h
     MESHTOLL_WRITE_CONFORMANCE=1 cargo test --release -p meshtoll-e2e --test conformance document
 
 Where Envoy does otherwise, what it does is asserted too. *Refused* means that the connection ends without a byte of an answer; *silence*,
-that it neither ends nor is answered within 15 seconds. `one`, `two` and `three` are servers outside of the mesh; everything else that is
-reached is a service in it. Outcomes name the server that was reached, and the server name or Host that it was asked for.
+that it neither ends nor is answered within 15 seconds. `one`, `two` and `three` are servers outside of the mesh; `stranger` is a pod
+of the mesh's network without a sidecar, `loopback` a server on the gateway's own loopback, everything else that is reached a service of the
+mesh. Outcomes name the server that was reached, and the server name or Host that it was asked for.
 ";
 
 pub(crate) fn is_current() -> Result<(), String> {

@@ -142,17 +142,22 @@ fn obey(mut wire: Box<dyn Wire>, told: &str, name: &str, log: &Log) -> io::Resul
 }
 
 fn answer(mut socket: TcpStream, name: &str) -> io::Result<()> {
-    let mut host = String::new();
     loop {
-        let line = line(&mut socket)?;
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("host:") {
-            host = value.trim().to_owned();
+        let (mut host, mut last) = (String::new(), false);
+        loop {
+            let line = line(&mut socket)?.trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("host:") {
+                host = value.trim().to_owned();
+            }
+            last |= line == "connection: close";
+            if line.is_empty() {
+                break;
+            }
         }
-        if line.trim().is_empty() {
-            break;
+        let body = format!("hello {name} host={host}\n");
+        write!(socket, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+        if last {
+            return socket.finish();
         }
     }
-    let body = format!("hello {name} host={host}\n");
-    write!(socket, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
-    socket.finish()
 }

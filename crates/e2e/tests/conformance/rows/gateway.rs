@@ -5,12 +5,13 @@ use super::{
     inbound::{HOUR, expired, issued},
 };
 use crate::{
-    client::{meet, over},
+    client::{meet, over, until, within as looked},
     table::{Group, Kind, Mesh, Row, Seen},
     tls,
-    world::{World, identity},
+    world::{ONE, TWO, World, identity},
 };
 use meshtoll_identity::WorkloadCertificate;
+use std::time::Duration;
 
 pub(super) const YAML: &str = "
 apiVersion: networking.istio.io/v1
@@ -139,6 +140,63 @@ pub(crate) const GROUP: Group = Group {
             "refused",
             |world| meet(world.tls("client", ANYWHERE_DYNAMIC, "nowhere.dyn.example")),
         ),
+        Row::new(
+            "gateway_wildcard_name_appears",
+            "the same, with a name that DNS does not know at first, and then does",
+            "refused, then reaches one within 15 seconds",
+            |world| {
+                let reach = |world: &World| meet(world.tls("client", ANYWHERE_DYNAMIC, "new.dyn.example"));
+                let first = reach(world)?;
+                world.names.set("new.dyn.example", &[ONE]);
+                let then = looked(Duration::from_secs(15), || {
+                    reach(world).ok().filter(|seen| seen == "reaches one as new.dyn.example through the gateway")
+                });
+                Ok(match then {
+                    Some(_) => format!("{first}, then reaches one within 15 seconds"),
+                    None => format!("{first}, and still after 15 seconds"),
+                })
+            },
+        )
+        .differs(
+            "refused, and still after 15 seconds",
+            "Envoy asks again for a name that does not exist when it would for one that does, after a minute by default. Meshtoll \
+             remembers for five seconds that there is none.",
+        ),
+        Row::new(
+            "gateway_wildcard_name_moves",
+            "the same, with a name whose address changes",
+            "reaches one, then two",
+            |world| {
+                let reach = |world: &World| meet(world.tls("client", ANYWHERE_DYNAMIC, "moving.dyn.example"));
+                world.names.set("moving.dyn.example", &[ONE]);
+                until("DNS is followed to one", || {
+                    reach(world).ok().filter(|seen| seen == "reaches one as moving.dyn.example through the gateway")
+                })?;
+                world.names.set("moving.dyn.example", &[TWO]);
+                until("DNS is followed to two", || {
+                    reach(world).ok().filter(|seen| seen == "reaches two as moving.dyn.example through the gateway")
+                })?;
+                Ok("reaches one, then two".into())
+            },
+        ),
+        Row::new(
+            "gateway_wildcard_rebinding",
+            "the same, with a name that changes from a public address to the gateway's own loopback",
+            "reaches one, then refused",
+            |world| {
+                let reach = |world: &World| meet(world.tls("client", ANYWHERE_DYNAMIC, "rebound.dyn.example"));
+                world.names.set("rebound.dyn.example", &[ONE]);
+                until("DNS is followed to one", || {
+                    reach(world).ok().filter(|seen| seen == "reaches one as rebound.dyn.example through the gateway")
+                })?;
+                world.names.set("rebound.dyn.example", &[std::net::Ipv4Addr::LOCALHOST]);
+                let then = until("DNS is followed to loopback", || {
+                    reach(world).ok().filter(|seen| !seen.starts_with("reaches one"))
+                })?;
+                Ok(format!("reaches one, then {then}"))
+            },
+        )
+        .differs("reaches one, then reaches loopback as rebound.dyn.example", REBINDING),
         Row::new(
             "gateway_wildcard_loopback",
             "the same, with a name that leads to the gateway's own loopback",

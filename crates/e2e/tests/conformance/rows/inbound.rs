@@ -132,6 +132,21 @@ pub(crate) const GROUP: Group = Group {
             "refused",
             |world| with_certificate(world, STRICT, Some(&issued(&world.authorities.friend, HOUR)?)),
         ),
+        Row::new("strict_no_alpn", "STRICT: mutual TLS without ALPN", "reaches strict", |world| {
+            let certificate = world.authorities.workload(&identity("app", "client"))?;
+            let config = tls::mesh_client(Some(&certificate), None);
+            meet(world.connect("stranger", STRICT).and_then(|socket| over(socket, "x.example", config)))
+        }),
+        Row::new("strict_other_alpn", "STRICT: mutual TLS that offers `h2` alone by ALPN", "refused", |world| {
+            let certificate = world.authorities.workload(&identity("app", "client"))?;
+            let config = tls::mesh_client(Some(&certificate), Some("h2"));
+            meet(world.connect("stranger", STRICT).and_then(|socket| over(socket, "x.example", config)))
+        })
+        .differs(
+            "reaches strict",
+            "Envoy goes on without ALPN where nothing of the offer is known. Meshtoll answers with the alert that RFC 7301 (3.2) \
+             demands; all that Istio's proxies offer is known.",
+        ),
         Row::new("strict_tls12", "STRICT: mutual TLS 1.2", "refused", tls12).differs(
             "reaches strict",
             "Istio allows TLS 1.2 inside the mesh. Meshtoll speaks 1.3 alone, unless it is told `--allow-tls12`: its peers are \

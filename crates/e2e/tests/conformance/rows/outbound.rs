@@ -240,6 +240,52 @@ pub(crate) const GROUP: Group = Group {
             "Envoy reads HTTP, so that it can answer. Meshtoll relays HTTP as TCP and reads the first Host alone, so that it \
              closes, which no client takes for an answer of the server's.",
         ),
+        Row::new("http_head_byte_by_byte", "HTTP whose head comes in segments of one byte", "answered", |world| {
+            let mut socket = world.connect("client", "10.88.1.13:80")?;
+            for byte in b"GET / HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n" {
+                std::io::Write::write_all(&mut socket, &[*byte])?;
+            }
+            Ok(if crate::wire::line(&mut socket)?.starts_with("HTTP/1.1 200") { "answered" } else { "refused" }.into())
+        }),
+        Row::new(
+            "http_second_host",
+            "a second HTTP request on the same connection, with another known Host",
+            "reaches one for web.example, then one for a.web.example",
+            |world| {
+                let mut socket = world.connect("client", "10.88.1.13:80")?;
+                let mut seen = Vec::new();
+                for host in ["web.example", "a.web.example"] {
+                    std::io::Write::write_all(&mut socket, format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())?;
+                    let body = loop {
+                        let line = crate::wire::line(&mut socket)?;
+                        if let Some(body) = line.strip_prefix("hello ") {
+                            break body.replace(" host=", " for ");
+                        }
+                    };
+                    seen.push(body);
+                }
+                Ok(format!("reaches {}", seen.join(", then ")))
+            },
+        )
+        .differs(
+            "reaches one for web.example, then two for a.web.example",
+            "Envoy routes each request. Meshtoll reads no HTTP but the first Host, as reports say (HTTP as TCP); an application gains \
+             nothing by it: what it reaches is the host that the first request named, which it may reach.",
+        ),
+        Row::new("http2_prior_knowledge", "HTTP/2 without TLS to a port of HTTP hosts", "refused", |world| {
+            let mut preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+            preface.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+            hello::says(world, "client", "10.88.1.13:80", &preface)
+        })
+        .differs(
+            "answered",
+            "Envoy reads HTTP/2 and routes each request. To Meshtoll a connection whose requests may each name another host has no \
+             host, so that it is refused instead of sent somewhere.",
+        ),
+        Row::new("http_garbage", "what is no HTTP, to a port of HTTP hosts", "refused", |world| {
+            hello::says(world, "client", "10.88.1.13:80", b"\0\0garbage\r\n\r\n")
+        })
+        .differs("answered", "Envoy answers with status 400, where nobody may be there who understands it. Meshtoll closes."),
         Row::new("tcp_address", "TCP to the address of a ServiceEntry", "reaches two", |world| {
             meet(world.connect("client", "10.99.0.1:9001"))
         }),

@@ -54,6 +54,19 @@ fn half_from_client(world: &World, (open, _): Way) -> Seen {
     Ok(if back == message[..100_000] { "everything comes back, then the end" } else { "something is lost" }.into())
 }
 
+/// Everything at once, the end included, before anything can have been connected.
+fn eager(world: &World, to: &str) -> Seen {
+    let mut socket = socket(world, to)?;
+    socket.write_all(b"echo\nping\n")?;
+    socket.finish()?;
+    let mut back = String::new();
+    socket.read_to_string(&mut back)?;
+    Ok(match back.split_once('\n') {
+        Some((_, "ping\n")) => "everything comes back, then the end".into(),
+        _ => format!("`{back}` comes back"),
+    })
+}
+
 fn half_from_server(world: &World, (open, server): Way) -> Seen {
     let mut wire = open(world)?;
     let before = world.log.len();
@@ -253,6 +266,18 @@ pub(crate) const GROUP: Group = Group {
             "the client finishes first, through the gateway",
             "everything comes back, then the end",
             |world| half_from_client(world, GATEWAY),
+        ),
+        Row::new(
+            "eager_plain",
+            "the client says everything at once, its end included, plain",
+            "everything comes back, then the end",
+            |world| eager(world, "10.99.0.1:9001"),
+        ),
+        Row::new(
+            "eager_mtls",
+            "the client says everything at once, its end included, in mTLS",
+            "everything comes back, then the end",
+            |world| eager(world, "10.96.1.11:9080"),
         ),
         Row::new(
             "half_server_plain",
