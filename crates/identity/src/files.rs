@@ -6,3 +6,6 @@ pub const CERTIFICATE_CHAIN: &str = "cert-chain.pem";
 pub const PRIVATE_KEY: &str = "key.pem";
 /// The authorities that peers are verified by.
 pub const TRUST_BUNDLE: &str = "root-cert.pem";
+
+/// All of them.
+pub(crate) const ALL: [&str; 3] = [CERTIFICATE_CHAIN, PRIVATE_KEY, TRUST_BUNDLE];

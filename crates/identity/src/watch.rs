@@ -99,7 +99,7 @@ impl CredentialsWatch {
         // Watched before it is read, so that no change falls in between. What changed does not matter: files may be symbolic links
         // into a folder that is swapped as a whole, as Kubernetes does it.
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| event.kind.is_access()) {
+            if event.is_ok_and(|event| event.kind.is_access() || !concerns(&event)) {
                 return;
             }
             // Nobody listens when the watch is ending.
@@ -182,6 +182,16 @@ impl Content {
         Credentials::from_pem_with(&self.chain, &self.key, &self.trust_bundle, folder.versions)
             .map_err(|source| WatchError::Credentials { folder: folder.path.clone(), source })
     }
+}
+
+/// Whether something happened to the credentials, rather than to other files of the folder, such as a log.
+fn concerns(event: &notify::Event) -> bool {
+    let ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // Kubernetes exchanges folders by links whose names start so.
+        files::ALL.contains(&&*name) || name.starts_with("..")
+    };
+    event.paths.is_empty() || event.paths.iter().any(ours)
 }
 
 /// Until the watcher goes.

@@ -112,3 +112,25 @@ fn inner_name(inner: &str, outer: &str, names: &[String], fixed_outer: &[String]
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inner_name_is_one_of_the_routes_and_the_outer_one_unless_that_is_fixed() {
+        let (names, fixed) = (vec!["*.db.example".to_owned()], vec!["egress.db.example".to_owned()]);
+        assert!(inner_name("a.db.example", "a.db.example", &names, &[]).is_ok());
+        assert!(inner_name("a.db.example", "Egress.db.example", &names, &fixed).is_ok());
+        for (inner, outer, fixed) in [
+            ("b.db.example", "a.db.example", &fixed),
+            ("a.db.example", "egress.db.example", &Vec::new()),
+            ("elsewhere.example", "elsewhere.example", &fixed),
+            ("elsewhere.example", "egress.db.example", &fixed),
+            ("db.example", "egress.db.example", &fixed),
+        ] {
+            let refusal = inner_name(inner, outer, &names, fixed).unwrap_err();
+            assert_eq!(refusal.flag, ResponseFlag::Unauthorized, "{inner} inside of {outer}");
+        }
+    }
+}

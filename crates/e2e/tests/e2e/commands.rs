@@ -67,10 +67,11 @@ fn plan_names_pods_processes_and_cells() {
     let plan = stdout(&output);
     for expected in [
         "gateway-sni on envoy\n",
+        "gateway-sni on meshtoll\n",
         "pod gateway-sni-envoy-egress-gateway",
         "egress-gateway/sni-proxy",
         "booking/sidecar",
-        "6 cells: 2 topologies × 5 clients, 20 clients, 100 requests/s\n",
+        "12 cells: 4 topologies × 5 clients, 20 clients, 100 requests/s\n",
         "3 rounds of slices of 700ms (500ms of it measured)",
     ] {
         assert!(plan.contains(expected), "no {expected:?} in:\n{plan}");
@@ -84,7 +85,7 @@ fn render_prints_configurations_that_parse_and_no_key() {
     assert!(output.status.success(), "{output:?}");
     let rendered = stdout(&output);
     assert!(!rendered.contains("PRIVATE KEY"), "a private key is printed");
-    let (mut envoys, mut nginxes) = (0, 0);
+    let (mut envoys, mut nginxes, mut meshes) = (0, 0, 0);
     for (title, text) in &files(&rendered) {
         if title.ends_with("envoy.json") {
             let config: serde_json::Value =
@@ -94,9 +95,14 @@ fn render_prints_configurations_that_parse_and_no_key() {
         } else if title.ends_with("nginx.conf") {
             assert!(text.contains("ssl_preread on"), "{title}");
             nginxes += 1;
+        } else if title.ends_with("mesh.json") {
+            let mesh: serde_json::Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{title}: {error}"));
+            assert_eq!(mesh["services"].as_array().map(Vec::len), Some(4), "{title}");
+            meshes += 1;
         }
     }
-    assert_eq!((envoys, nginxes), (5 * 4 + 3, 1), "four sidecars a case, three gateways, and an SNI proxy");
+    let proxies = 6 * 4 + 4;
+    assert_eq!((envoys, meshes, nginxes), (proxies, proxies, 2), "four sidecars a case, four gateways, an SNI proxy");
 
     let one = stdout(&ask("render egress --cases gateway-sni --pod egress-gateway"));
     let titles: Vec<&str> = files(&one).into_iter().map(|(title, _)| title).collect();
@@ -107,7 +113,7 @@ fn render_prints_configurations_that_parse_and_no_key() {
 fn files(rendered: &str) -> Vec<(&str, String)> {
     let mut files: Vec<(&str, String)> = Vec::new();
     for line in rendered.lines() {
-        match (line.strip_prefix("# ").filter(|title| title.contains(" on envoy: ")), files.last_mut()) {
+        match (line.strip_prefix("# ").filter(|title| title.contains(" on envoy: ") || title.contains(" on meshtoll: ")), files.last_mut()) {
             (Some(title), _) => files.push((title, String::new())),
             (None, Some((_, text))) => *text += &format!("{line}\n"),
             (None, None) => panic!("a line before the first title: {line}"),
