@@ -65,6 +65,11 @@ impl Testbed {
         })
     }
 
+    /// Does `work` in a pod's network: what a test or a tool wants to say or hear from there. Sockets that it makes stay there.
+    pub fn within<T: Send>(&self, pod: PodId, work: impl FnOnce() -> T + Send) -> Result<T, TestbedError> {
+        Ok(within(&self.pods[pod.0].net, work)?)
+    }
+
     /// What `GET path` on 127.0.0.1:`port` inside the pod answers, if it answers 200: how administration interfaces are asked
     /// for counters.
     pub fn http_get(&self, pod: PodId, port: u16, path: &str) -> Result<String, TestbedError> {

@@ -92,14 +92,21 @@ impl<'a> Sidecar<'a> {
         };
         match inbound.mtls {
             PeerMtls::Strict => vec![mutual_tls(json!({ "destination_port": port, "transport_protocol": "tls" }))],
-            PeerMtls::Permissive => vec![
-                mutual_tls(json!({
-                    "destination_port": port,
-                    "transport_protocol": "tls",
-                    "application_protocols": tls::ISTIO_ALPN,
-                })),
-                chain(json!({ "destination_port": port, "transport_protocol": "raw_buffer" })),
-            ],
+            PeerMtls::Permissive => {
+                let mut chains = vec![
+                    mutual_tls(json!({
+                        "destination_port": port,
+                        "transport_protocol": "tls",
+                        "application_protocols": tls::ISTIO_ALPN,
+                    })),
+                    chain(json!({ "destination_port": port, "transport_protocol": "raw_buffer" })),
+                ];
+                // TLS that is not the mesh's is the application's own, which Istio relays on ports that are TCP to it.
+                if self.settings.http == HttpHandling::Tcp {
+                    chains.push(chain(json!({ "destination_port": port, "transport_protocol": "tls" })));
+                }
+                chains
+            }
             PeerMtls::Disable => vec![chain(json!({ "destination_port": port, "transport_protocol": "raw_buffer" }))],
         }
     }
