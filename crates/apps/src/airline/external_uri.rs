@@ -32,6 +32,9 @@ pub enum ExternalUriError {
     /// The driver does not understand it.
     #[error("the database's URI is wrong: write mongodb://HOST:PORT/?tls=true, with `%`-escapes in user and password")]
     Malformed(#[source] mongodb::error::Error),
+    /// A URI has ASCII characters only (RFC 3986, 2.1); the driver panics at some others.
+    #[error("the database's URI has other than ASCII characters: write them as `%`-escapes of their UTF-8 bytes")]
+    NotAscii,
     /// More than one host, of which the mesh could route to one only.
     #[error("the database's URI names {0} hosts: name one, the primary of a replica set or a mongos")]
     SeveralHosts(usize),
@@ -63,6 +66,9 @@ pub enum ExternalUriError {
 pub fn external_uri(uri: &str, host: &str, port: u16) -> Result<ExternalUri, ExternalUriError> {
     if uri.starts_with("mongodb+srv:") {
         return Err(ExternalUriError::Srv);
+    }
+    if !uri.is_ascii() {
+        return Err(ExternalUriError::NotAscii);
     }
     let parsed = ConnectionString::parse(uri).map_err(ExternalUriError::Malformed)?;
     let address = address(&parsed.host_info)?;
@@ -220,6 +226,12 @@ mod tests {
             before.host_info = HostInfo::HostIdentifiers(vec![expected]);
             before.direct_connection = Some(true);
             prop_assert_eq!(before, after);
+        }
+
+        #[test]
+        fn a_character_behind_a_percent_sign_is_refused(text in "mongodb://%\\PC@db") {
+            let is_ascii = text.is_ascii();
+            prop_assert_eq!(matches!(rewritten(&text), Err(ExternalUriError::NotAscii)), !is_ascii);
         }
 
         #[test]
