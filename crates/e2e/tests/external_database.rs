@@ -220,7 +220,7 @@ fn run(experiment: &Path, out: &Path) -> Command {
     command
         .arg("run")
         .arg(experiment)
-        .args(["--rates", "0", "--rounds", "1", "--slice", "500ms", "--out"])
+        .args(["--subjects", "envoy", "--rates", "0", "--rounds", "1", "--slice", "500ms", "--out"])
         .arg(out)
         .current_dir(workspace());
     command

@@ -26,7 +26,10 @@ fn check_accepts_the_experiment_by_name_folder_and_file() {
     for experiment in ["", "egress", "experiments/egress", "experiments/egress/experiment.yaml"] {
         let output = ask(&format!("check {experiment}"));
         assert!(output.status.success(), "{output:?}");
-        assert_eq!(stdout(&output), "egress: sound; cases: bypass, sidecar, gateway, gateway-mtls, gateway-sni\n");
+        assert_eq!(
+            stdout(&output),
+            "egress: sound; cases: bypass, sidecar, gateway, gateway-mtls, gateway-sni, gateway-wildcard\n"
+        );
     }
 }
 

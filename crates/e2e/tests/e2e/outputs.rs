@@ -1,7 +1,7 @@
-//! What a run of all five cases writes, and whether the figures can be right.
+//! What a run of all cases writes, and whether the figures can be right.
 
 use crate::{
-    results::{CASES, Results, json, number},
+    results::{CASES, PUBLISHED, Results, json, number},
     running::run,
     support::{alone, emptied, meshtoll, stdout},
 };
@@ -22,7 +22,8 @@ fn small() -> &'static Path {
     static OUT: OnceLock<PathBuf> = OnceLock::new();
     OUT.get_or_init(|| {
         let out = emptied("small");
-        let arguments = format!("--clients 2 --rates 50 --rounds 2 --slice 500ms --seed {SEED}");
+        let arguments =
+            format!("--subjects envoy,meshtoll --clients 2 --rates 50 --rounds 2 --slice 500ms --seed {SEED}");
         run(Path::new(EGRESS), &arguments, &out).with(0);
         out
     })
@@ -67,7 +68,7 @@ fn results_meet_their_schema() {
 fn every_cell_has_transactions_and_no_errors() {
     let _alone = alone();
     let results = Results::read(small());
-    assert_eq!(results.cells().len(), 10);
+    assert_eq!(results.cells().len(), 2 * 2 * CASES.len());
     for case in CASES {
         for (level, amount) in [("clients", 2), ("rate", 50)] {
             let cell = results.cell(case, level, amount);
@@ -118,12 +119,13 @@ fn every_claim_about_every_path_holds() {
 fn mesh_cpu_rises_from_case_to_case() {
     let _alone = alone();
     let results = Results::read(loaded());
-    let multiples = CASES.map(|case| {
+    let published = &CASES[..PUBLISHED];
+    let multiples = Vec::from_iter(published.iter().map(|case| {
         let cpu = &results.cell(case, "clients", 20)["cpu"];
         let micros = |part: &str| number(&cpu[part]["micros"]);
         micros("mesh") / (micros("application") + micros("database"))
-    });
-    assert!(multiples.is_sorted_by(|less, more| less < more), "{CASES:?}: {multiples:.3?}");
+    }));
+    assert!(multiples.is_sorted_by(|less, more| less < more), "{published:?}: {multiples:.3?}");
 }
 
 /// What processes are charged with is what the machine was busy with, within 5 %. Interrupts are between both bounds: some

@@ -3,8 +3,10 @@
 use serde_json::Value;
 use std::{fs, path::Path};
 
-/// The five cases, from the cheapest path to the dearest.
-pub(crate) const CASES: [&str; 5] = ["bypass", "sidecar", "gateway", "gateway-mtls", "gateway-sni"];
+/// The cases; the five published ones come first, from the cheapest path to the dearest.
+pub(crate) const CASES: [&str; 6] = ["bypass", "sidecar", "gateway", "gateway-mtls", "gateway-sni", "gateway-wildcard"];
+/// The published ones among them.
+pub(crate) const PUBLISHED: usize = 5;
 
 /// The results in a run's folder.
 pub(crate) struct Results(pub(crate) Value);
@@ -18,10 +20,13 @@ impl Results {
         self.0["cells"].as_array().unwrap()
     }
 
-    /// The cell of a case at `clients` or at `rate` so many.
+    /// The cell of a case on Envoy at `clients` or at `rate` so many.
     #[track_caller]
     pub(crate) fn cell(&self, case: &str, level: &str, amount: u64) -> &Value {
-        let found = self.cells().iter().find(|cell| cell["case"] == case && cell["level"][level] == amount);
+        let found = self
+            .cells()
+            .iter()
+            .find(|cell| cell["case"] == case && cell["subject"] == "envoy" && cell["level"][level] == amount);
         found.unwrap_or_else(|| panic!("no cell of {case} at {amount} {level}"))
     }
 

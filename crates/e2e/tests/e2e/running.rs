@@ -67,9 +67,13 @@ impl Running {
         Self::start_as(meshtoll(), experiment, arguments, out)
     }
 
+    /// On Envoy alone where nothing else is said: most tests are about the lab, and one subject is brought up sooner than two.
     /// Starts it as a shell does, in a process group of its own, which Ctrl-C goes to.
     pub(crate) fn start_as(mut meshtoll: Command, experiment: &Path, arguments: &str, out: &Path) -> Self {
         meshtoll.arg("run").arg(experiment).args(arguments.split_whitespace()).arg("--out").arg(out);
+        if !arguments.contains("--subjects") {
+            meshtoll.args(["--subjects", "envoy"]);
+        }
         meshtoll.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = meshtoll.spawn().unwrap();
         let said = Arc::new((Mutex::new(Said::default()), Condvar::new()));
