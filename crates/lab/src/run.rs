@@ -286,7 +286,7 @@ impl<'a> Run<'a> {
 
     fn explain(&mut self, index: usize, source: RunningError) -> RunError {
         // A process that has died is why others do not answer.
-        let source = self.testbed.check_alive().err().map_or(source, RunningError::from);
+        let source = self.testbed.check_alive_soon(DYING).err().map_or(source, RunningError::from);
         failed(&self.cells[index].case, &self.cells[index].subject, source, self.interruption)
     }
 
@@ -294,6 +294,9 @@ impl<'a> Run<'a> {
         self.store.end(self.id, &crate::clock::now())
     }
 }
+
+/// How long a process that does not answer may take to end, to be told as the reason.
+const DYING: Duration = Duration::from_secs(1);
 
 /// What is read before and after a slice.
 struct Readings {

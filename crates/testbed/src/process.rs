@@ -207,6 +207,15 @@ impl Testbed {
         (0..self.processes.len()).try_for_each(|index| self.check_process(ProcessId(index)))
     }
 
+    /// As [`Testbed::check_alive`], for when a process does not answer: it may be about to end, which it does some moments after
+    /// its sockets are closed.
+    pub fn check_alive_soon(&mut self, deadline: Duration) -> Result<(), TestbedError> {
+        let running = self.processes.iter().filter(|process| !process.stopped);
+        // Whatever keeps it from waiting, what has ended is found next.
+        let _ = ended_within(running.map(|process| &process.pidfd), deadline);
+        self.check_alive()
+    }
+
     pub(crate) fn check_process(&mut self, id: ProcessId) -> Result<(), TestbedError> {
         let process = &mut self.processes[id.0];
         if process.stopped {
@@ -234,7 +243,7 @@ impl Testbed {
         let failed = |source| TestbedError::Wait { hop: process.hop.clone(), source };
         // Where it has ended already, its status is still to be had.
         let _ = kill(process.pid, Signal::SIGTERM);
-        if !ended_within(&process.pidfd, deadline).map_err(failed)? {
+        if !ended_within([&process.pidfd], deadline).map_err(failed)? {
             tracing::warn!(hop = %process.hop, "did not end in time and is killed");
         }
         process.signal_group(Signal::SIGKILL);
@@ -254,7 +263,7 @@ impl Testbed {
     }
 
     pub(crate) fn is_running(&self, id: ProcessId) -> bool {
-        ended_within(&self.processes[id.0].pidfd, Duration::ZERO).is_ok_and(|ended| !ended)
+        ended_within([&self.processes[id.0].pidfd], Duration::ZERO).is_ok_and(|ended| !ended)
     }
 
     /// Number of a process in the sandbox's PID namespace.
@@ -312,13 +321,15 @@ fn pidfd_open(pid: Pid) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Waits for the end of a process; `false` when it has not come within `deadline`.
-fn ended_within(pidfd: &OwnedFd, deadline: Duration) -> io::Result<bool> {
+/// Waits for the end of any of these processes; `false` when none has come within `deadline`.
+fn ended_within<'a>(pidfds: impl IntoIterator<Item = &'a OwnedFd>, deadline: Duration) -> io::Result<bool> {
+    let mut ends: Vec<PollFd<'_>> =
+        pidfds.into_iter().map(|pidfd| PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)).collect();
     let until = Instant::now() + deadline;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout) {
+        match poll(&mut ends, timeout) {
             Ok(0) if left.is_zero() || timeout != PollTimeout::MAX => return Ok(false),
             Ok(0) | Err(Errno::EINTR) => {}
             Ok(_) => return Ok(true),
