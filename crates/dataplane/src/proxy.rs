@@ -143,6 +143,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Prox
     stop.cancel();
     drop(following);
     proxy.drain().await;
+    proxy.telemetry.finish();
     admin_stop.cancel();
     // It serves until it is told to end, and has been.
     let _ = admin.await;
@@ -239,7 +240,7 @@ impl Proxy {
             connector,
             credentials: credentials.clone(),
             originations: Originations::default(),
-            upstreams: telemetry.metrics.upstreams().clone(),
+            metrics: telemetry.metrics.clone(),
             settings: settings.clone(),
         };
         let freed = Arc::new(Notify::new());

@@ -8,7 +8,7 @@ use crate::{
     connect::{ConnectError, Connector, Target},
     origination::Originations,
     settings::Settings,
-    telemetry::{ResponseFlag, UpstreamCounters, Upstreams},
+    telemetry::{DnsResult, Metrics, ResponseFlag, UpstreamCounters},
 };
 use meshtoll_identity::CredentialsWatch;
 use meshtoll_policy::{
@@ -31,7 +31,7 @@ pub(crate) struct Dialer {
     /// TLS to hosts outside of the mesh.
     pub originations: Originations,
     /// Counters.
-    pub upstreams: Arc<Upstreams>,
+    pub metrics: Arc<Metrics>,
     /// Times.
     pub settings: Arc<Settings>,
 }
@@ -59,7 +59,7 @@ impl Dialer {
         permit: Permit,
         name: &mut Option<Arc<str>>,
     ) -> Result<Dialed, Refusal> {
-        let (upstream_name, counters) = self.upstreams.named(&wish.upstream.name);
+        let (upstream_name, counters) = self.metrics.upstreams().named(&wish.upstream.name);
         *name = Some(upstream_name);
         let opened = self.try_open(wish, permit, &counters).await;
         opened.map(|(stream, address)| Dialed { stream, address, counters: counters.clone() }).inspect_err(|_| {
@@ -90,7 +90,11 @@ impl Dialer {
                 SocketAddr::V6(_) => return Err(Refusal::no_route("its destination is no IPv4 address")),
             },
         };
-        let connected = self.connector.connect(&target, permit).await.map_err(refused)?;
+        let connected = self.connector.connect(&target, permit).await;
+        if let Target::Name { .. } = target {
+            self.metrics.looked_up(looked_up(connected.as_ref().err()));
+        }
+        let connected = connected.map_err(refused)?;
         let (config, server_name) = match &wish.upstream.tls {
             UpstreamTls::None => return Ok((Stream::Plain(connected.stream), connected.address)),
             UpstreamTls::IstioMutual { sni, peer } => (self.credentials.current().client_config(peer), sni.as_str()),
@@ -124,6 +128,19 @@ impl Dialer {
 
 fn failed(details: String) -> Refusal {
     Refusal::new(ResponseFlag::UpstreamFailed, details)
+}
+
+/// What the end of an attempt to connect to a name says of its lookup.
+fn looked_up(error: Option<&ConnectError>) -> DnsResult {
+    match error {
+        Some(ConnectError::Resolve { .. }) => DnsResult::Failed,
+        Some(ConnectError::Timeout { attempts, .. }) if attempts.0.is_empty() => DnsResult::Failed,
+        Some(ConnectError::NoAddress { .. }) => DnsResult::NoAddress,
+        Some(ConnectError::RefusedAddress { .. }) => DnsResult::Refused,
+        None | Some(ConnectError::Timeout { .. } | ConnectError::Failed { .. } | ConnectError::LocalLimit { .. }) => {
+            DnsResult::Resolved
+        }
+    }
 }
 
 fn refused(error: ConnectError) -> Refusal {

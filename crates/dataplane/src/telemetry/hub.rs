@@ -5,15 +5,19 @@ use prometheus_client::registry::Registry;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
+
+/// How long the last lines of the access log may take to be written.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Counts, and logs.
 #[derive(Debug)]
 pub struct Telemetry {
     /// Everything that is counted.
     pub metrics: Arc<Metrics>,
-    access_log: Option<AccessLog>,
+    access_log: RwLock<Option<AccessLog>>,
 }
 
 /// Why there is no access log.
@@ -34,7 +38,7 @@ impl Telemetry {
             log.map_err(|source| AccessLogError { path: path.into(), source })
         };
         let access_log = access_log.map(open).transpose()?;
-        Ok(Self { metrics, access_log })
+        Ok(Self { metrics, access_log: RwLock::new(access_log) })
     }
 
     /// A connection ended, or was refused.
@@ -43,8 +47,16 @@ impl Telemetry {
         if let Some(reason) = denial(record.flag) {
             self.metrics.denied(reason);
         }
-        if let Some(log) = &self.access_log {
+        if let Some(log) = &*self.access_log.read().unwrap_or_else(PoisonError::into_inner) {
             log.log(record);
+        }
+    }
+
+    /// Writes what the access log still has; nothing is logged from then on.
+    pub(crate) fn finish(&self) {
+        let log = self.access_log.write().unwrap_or_else(PoisonError::into_inner).take();
+        if log.is_some_and(|log| !log.finish(LAST_LINES)) {
+            tracing::warn!("the access log's last lines could not be written in time");
         }
     }
 

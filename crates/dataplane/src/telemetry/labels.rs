@@ -25,14 +25,12 @@ pub enum ReloadResult {
     Refused,
 }
 
-/// How a question to DNS ended.
+/// How the lookup of a connection's upstream ended, whether it was answered by a server or from the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DnsResult {
-    /// Answered by a server, with addresses.
+    /// It has addresses.
     Resolved,
-    /// Answered from the cache, with addresses or without.
-    Cached,
-    /// Answered by a server: there is no such name, or it has no address.
+    /// There is no such name, or it has no address.
     NoAddress,
     /// Answered with addresses that must not be connected to.
     Refused,
@@ -106,7 +104,6 @@ encode_by_name! {
     };
     DnsResult: |result| match result {
         DnsResult::Resolved => "resolved",
-        DnsResult::Cached => "cached",
         DnsResult::NoAddress => "no_address",
         DnsResult::Refused => "refused",
         DnsResult::Failed => "failed",
